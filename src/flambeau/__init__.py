@@ -1,0 +1,11 @@
+"""flambeau: dynamic-autograd deep learning with PyTorch's API and semantics."""
+
+from __future__ import annotations
+
+from . import _pure
+
+_pure.install()  # before any module of the engine is imported
+
+from ._version import __version__  # noqa: E402
+
+__all__ = ["__version__"]

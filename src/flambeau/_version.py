@@ -1,0 +1,3 @@
+"""The version of flambeau, read by the build and at run time."""
+
+__version__ = "0.1.0"
