@@ -1,8 +1,9 @@
 """Choice between the compiled and the interpreted engine.
 
 A build with a C compiler leaves an extension module beside each source file of `flambeau.core` and beside
-`flambeau/tensor/_methods.py`; Python imports the extension. With FLAMBEAU_PURE=1 in the environment when flambeau is
-first imported, a finder placed before Python's own loads the .py files instead, so that a debugger can step in.
+`flambeau/tensor/_methods.py`; Python imports the extension. With FLAMBEAU_PURE=1 in the environment when
+flambeau is first imported, a finder placed before Python's own loads the .py files instead, so that a
+debugger can step in.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def pure_requested() -> bool:
 
 
 def install() -> None:
-    """Put the finder in place if FLAMBEAU_PURE asks for it. Called once, before any engine module is imported."""
+    """Put the finder in place if FLAMBEAU_PURE asks for it; call before any engine module is imported."""
     if pure_requested() and _SourceFinder not in sys.meta_path:
         sys.meta_path.insert(0, _SourceFinder)
 
@@ -62,7 +63,7 @@ def is_compiled() -> bool:
 
 
 def stale_modules() -> list[str]:
-    """Names of compiled engine modules whose .py file has changed since: the running code is not what one reads."""
+    """Names of compiled engine modules whose .py file has changed since: what runs is not what one reads."""
     suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
     stale = []
     for name, module in sorted(sys.modules.items()):
