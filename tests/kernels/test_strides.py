@@ -1,10 +1,12 @@
 """Views: strides, shapes, sharing and errors against torch, on random arrays and sequences of views."""
 
+# ruff: noqa: B023 - the thunks made in loops run at once
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from parity import check, run, to_torch, torch
+from kernel_parity import check, run, to_torch, torch
 
 from flambeau.kernels import strides as S
 

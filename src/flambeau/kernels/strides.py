@@ -69,6 +69,8 @@ def contiguous_strides(shape: Sequence[int]) -> Shape:
 def torch_strides(a: np.ndarray) -> Shape:
     """Return the strides in elements."""
     itemsize = a.itemsize
+    if a.size == 0 and not any(a.strides):  # what NumPy gives a fresh empty array
+        return contiguous_strides(a.shape)
     return tuple([step // itemsize for step in a.strides])
 
 
@@ -105,7 +107,9 @@ def storage_array(a: np.ndarray) -> np.ndarray:
         if dense.flags.c_contiguous:
             flat = dense.reshape(-1)
         else:  # memory of another library, with gaps
-            span = 1 + sum((size - 1) * step for size, step in zip(dense.shape, torch_strides(dense)))
+            span = 1 + sum(
+                (size - 1) * step for size, step in zip(dense.shape, torch_strides(dense), strict=True)
+            )
             flat = np.lib.stride_tricks.as_strided(dense, (span if dense.size else 0,), (dense.itemsize,))
     if flat.dtype == a.dtype:
         return flat
@@ -166,7 +170,7 @@ def as_strided(
     itemsize = a.itemsize
     if 0 in shape:
         return np.ndarray(shape, a.dtype, storage, 0, tuple([step * itemsize for step in strides]))
-    needed = start + 1 + sum([(n - 1) * step for n, step in zip(shape, strides)])
+    needed = start + 1 + sum([(n - 1) * step for n, step in zip(shape, strides, strict=True)])
     if needed > storage.size:
         raise RuntimeError(
             f"as_strided: sizes {list(shape)}, strides {list(strides)} and storage offset {start} require a "
@@ -262,9 +266,9 @@ def view(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     out = _try_view(a, shape)
     if out is None:
         raise RuntimeError(
-            f"view size is not compatible with input tensor's size and stride: size {list(a.shape)} with stride "
-            f"{list(torch_strides(a))} cannot be seen as {list(shape)} (at least one dimension spans across two "
-            "contiguous subspaces). Use .reshape(...) instead, which copies when it must."
+            f"view size is not compatible with input tensor's size and stride: size {list(a.shape)} with "
+            f"stride {list(torch_strides(a))} cannot be seen as {list(shape)} (at least one dimension spans "
+            "across two contiguous subspaces). Use .reshape(...) instead, which copies when it must."
         )
     return out
 
@@ -316,7 +320,7 @@ def expand(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         elif old != 1 or n < 0:
             raise RuntimeError(
                 f"expand: the expanded size of the tensor ({n}) must match the existing size ({old}) at "
-                f"non-singleton dimension {axis}. Target sizes: {list(shape)}. Tensor sizes: {list(old_shape)}"
+                f"non-singleton dimension {axis}: sizes {list(old_shape)} to {list(shape)}"
             )
     return restride_bytes(a, tuple(sizes), tuple(strides))
 
@@ -339,9 +343,10 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
             if n == old or n == 1:
                 continue
             if old != 1:
+                listed = ", ".join([str(list(s)) for s in shapes])
                 raise RuntimeError(
                     f"The size of tensor a ({old}) must match the size of tensor b ({n}) at non-singleton "
-                    f"dimension {axis + shift}: shapes {', '.join(str(list(s)) for s in shapes)} do not broadcast"
+                    f"dimension {axis + shift}: shapes {listed} do not broadcast"
                 )
             out[axis + shift] = n
     return tuple(out)
@@ -418,7 +423,7 @@ def movedim(a: np.ndarray, source: int | Sequence[int], destination: int | Seque
     if ndim == 0:
         return a.view()
     order = [d for d in range(ndim) if d not in sources]
-    for target, origin in sorted(zip(targets, sources)):
+    for target, origin in sorted(zip(targets, sources, strict=True)):
         order.insert(target, origin)
     return a.transpose(order)
 
@@ -493,8 +498,8 @@ def is_contiguous(a: np.ndarray, memory_format: str = "contiguous") -> bool:
         raise RuntimeError(f"is_contiguous: unsupported memory format {memory_format!r}")
     if a.ndim != len(order):
         return False
-    expected = a.itemsize
-    shape, strides = a.shape, a.strides
+    expected = 1
+    shape, strides = a.shape, torch_strides(a)
     for axis in reversed(order):
         if shape[axis] != 1:
             if strides[axis] != expected:
@@ -509,7 +514,7 @@ def is_dense(a: np.ndarray) -> bool:
     if flags.c_contiguous or flags.f_contiguous:
         return True
     expected = a.itemsize
-    for step, size in sorted([(step, n) for step, n in zip(a.strides, a.shape) if n != 1]):
+    for step, size in sorted([(step, n) for step, n in zip(a.strides, a.shape, strict=True) if n != 1]):
         if step != expected:
             return False
         expected *= size
@@ -544,7 +549,7 @@ def dense_strides(shape: Shape, strides: Shape) -> Shape:
 
 def empty_strided(shape: Shape, strides: Shape, dtype: np.dtype) -> np.ndarray:
     """Return a fresh array with these strides, in elements: exact also on axes of size 1."""
-    n = 0 if 0 in shape else 1 + sum([(size - 1) * step for size, step in zip(shape, strides)])
+    n = 0 if 0 in shape else 1 + sum([(size - 1) * step for size, step in zip(shape, strides, strict=True)])
     buffer = np.empty(n, dtype)
     return np.ndarray(shape, buffer.dtype, buffer, 0, tuple([step * buffer.itemsize for step in strides]))
 
@@ -559,7 +564,7 @@ def _format_strides(shape: Shape, memory_format: str) -> Shape:
     step = 1
     for axis in reversed(order):
         strides[axis] = step
-        step *= max(shape[axis], 1)
+        step *= shape[axis]
     return tuple(strides)
 
 
@@ -620,7 +625,7 @@ def has_internal_overlap(a: np.ndarray) -> bool:
     """
     if a.flags.c_contiguous:
         return False
-    return any(step == 0 and n > 1 for step, n in zip(a.strides, a.shape)) and a.size > 0
+    return any(step == 0 and n > 1 for step, n in zip(a.strides, a.shape, strict=True)) and a.size > 0
 
 
 def may_partially_overlap(a: np.ndarray, b: np.ndarray) -> bool:

@@ -47,7 +47,7 @@ def assert_same(mine, theirs, scale=1.0):
     """Compare dtype, shape and values; NaN equals NaN."""
     if isinstance(theirs, (tuple, list)):
         assert len(mine) == len(theirs)
-        for a, b in zip(mine, theirs):
+        for a, b in zip(mine, theirs, strict=True):
             assert_same(a, b, scale)
         return
     if not isinstance(theirs, torch.Tensor):
