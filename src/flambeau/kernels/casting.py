@@ -19,15 +19,15 @@ import numpy as np
 
 __all__ = ["BFLOAT16", "cast", "set_discard_hook"]
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+BFLOAT16: np.dtype = np.dtype(ml_dtypes.bfloat16)
 
-_BOOL = np.dtype(np.bool_)
-_UINT8 = np.dtype(np.uint8)
-_INT32 = np.dtype(np.int32)
-_INT64 = np.dtype(np.int64)
-_FLOAT16 = np.dtype(np.float16)
-_FLOAT32 = np.dtype(np.float32)
-_FLOAT64 = np.dtype(np.float64)
+_BOOL: np.dtype = np.dtype(np.bool_)
+_UINT8: np.dtype = np.dtype(np.uint8)
+_INT32: np.dtype = np.dtype(np.int32)
+_INT64: np.dtype = np.dtype(np.int64)
+_FLOAT16: np.dtype = np.dtype(np.float16)
+_FLOAT32: np.dtype = np.dtype(np.float32)
+_FLOAT64: np.dtype = np.dtype(np.float64)
 
 _discard_hook: Callable[[], None] | None = None
 
@@ -113,9 +113,9 @@ _PROCESSOR_AGREES = _processor_agrees()
 
 
 def _exceptions() -> dict[tuple[np.dtype, np.dtype], Callable[[np.ndarray, np.dtype], np.ndarray]]:
-    integers = [_UINT8, _INT32, _INT64, np.dtype(np.int8), np.dtype(np.int16)]
-    floats = [_FLOAT16, BFLOAT16, _FLOAT32, _FLOAT64]
-    complexes = [np.dtype(np.complex64), np.dtype(np.complex128)]
+    integers: list[np.dtype] = [_UINT8, _INT32, _INT64, np.dtype(np.int8), np.dtype(np.int16)]
+    floats: list[np.dtype] = [_FLOAT16, BFLOAT16, _FLOAT32, _FLOAT64]
+    complexes: list[np.dtype] = [np.dtype(np.complex64), np.dtype(np.complex128)]
     table: dict[tuple[np.dtype, np.dtype], Callable[[np.ndarray, np.dtype], np.ndarray]] = {
         (source, target): _drop_imaginary for source in complexes for target in integers + floats
     }

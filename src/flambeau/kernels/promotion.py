@@ -17,13 +17,13 @@ from flambeau.kernels.casting import BFLOAT16, cast
 
 __all__ = ["can_cast", "combine_groups", "constant", "number_dtype", "promote_types", "result_type"]
 
-_BOOL, _UINT8 = np.dtype(np.bool_), np.dtype(np.uint8)
-_INT8, _INT16, _INT32, _INT64 = (np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64))
-_FLOAT16, _FLOAT32, _FLOAT64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
-_COMPLEX64, _COMPLEX128 = np.dtype(np.complex64), np.dtype(np.complex128)
+_BOOL, _UINT8, _INT8, _INT16, _INT32, _INT64, _FLOAT16, _FLOAT32, _FLOAT64, _COMPLEX64, _COMPLEX128 = map(
+    np.dtype,
+    "bool uint8 int8 int16 int32 int64 float16 float32 float64 complex64 complex128".split(),
+)
 
 _INTEGER, _FLOATING, _COMPLEX = 1, 2, 3
-_CATEGORY = {_BOOL: 0}
+_CATEGORY: dict[np.dtype, int] = {_BOOL: 0}
 _CATEGORY.update(dict.fromkeys((_UINT8, _INT8, _INT16, _INT32, _INT64), _INTEGER))
 _CATEGORY.update(dict.fromkeys((_FLOAT16, BFLOAT16, _FLOAT32, _FLOAT64), _FLOATING))
 _CATEGORY.update(dict.fromkeys((_COMPLEX64, _COMPLEX128), _COMPLEX))
@@ -82,7 +82,7 @@ def combine_groups(
         numbers: dtypes that the Python numbers have by themselves (see `number_dtype`).
     """
     result: np.dtype | None = None
-    # The lowest two groups are combined first, as in PyTorch, although the order makes no difference.
+    # From the lowest group up, as PyTorch does: numbers first meet the zero-dimensional tensors.
     for group in (numbers, scalars, tensors):
         promoted: np.dtype | None = None
         for dtype in group:
