@@ -25,7 +25,8 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = Path("src") / "flambeau"
-GROUP = "flambeau._engine"  # the shared library is flambeau/_engine__mypyc
+# The shared library is flambeau__mypyc, beside the package: mypyc derives each module's __file__ from its place.
+GROUP = "flambeau"
 BUILDING = {"build", "build_ext", "bdist_wheel", "editable_wheel", "develop", "install"}
 IN_PLACE = {"build_ext", "editable_wheel", "develop"}
 
@@ -64,7 +65,7 @@ def missing_tool() -> str | None:
 
 def remove_compiled() -> None:
     """Remove extension modules that an earlier build left beside the sources: they hide the .py files."""
-    folders = [ROOT / PACKAGE, ROOT / PACKAGE / "core", ROOT / PACKAGE / "tensor"]
+    folders = [(ROOT / PACKAGE).parent, ROOT / PACKAGE / "core", ROOT / PACKAGE / "tensor"]
     for folder in folders:
         for path in [*folder.glob("*.so"), *folder.glob("*.pyd")]:
             path.unlink()
@@ -128,4 +129,5 @@ class BuildEngine(build_ext):
             self.extensions = []
 
 
-setup(ext_modules=engine_extensions(), cmdclass={"build_ext": BuildEngine})
+if __name__ == "__main__":
+    setup(ext_modules=engine_extensions(), cmdclass={"build_ext": BuildEngine})
