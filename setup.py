@@ -25,7 +25,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = Path("src") / "flambeau"
-# The shared library is flambeau__mypyc, beside the package: mypyc derives each module's __file__ from its place.
+# The shared library is flambeau__mypyc, beside the package: from its place mypyc derives each __file__.
 GROUP = "flambeau"
 BUILDING = {"build", "build_ext", "bdist_wheel", "editable_wheel", "develop", "install"}
 IN_PLACE = {"build_ext", "editable_wheel", "develop"}
