@@ -7,5 +7,8 @@ from . import _pure
 _pure.install()  # before any module of the engine is imported
 
 from ._version import __version__  # noqa: E402
+from . import _namespace  # noqa: E402
 
-__all__ = ["__version__"]
+globals().update(_namespace.public_names())
+
+__all__ = ["__version__", *_namespace.public_names()]

@@ -1,0 +1,180 @@
+"""Hooks during backward. Values are wrapped as tensors only here.
+
+Order at a node, as in PyTorch: hooks of its output tensors, retain_grad, capture for `inputs=`, the node's
+prehooks, the derivative, the node's hooks. At a leaf: tensor hooks, capture, the AccumulateGrad node's
+prehooks, accumulation, post-accumulate hooks, the node's hooks.
+"""
+from __future__ import annotations
+
+import _thread
+from typing import Any, Final, List, Optional, cast
+
+from .objects import Extra, LeafHooks, TensorBase, array_of, cell_of, make
+from .state import state
+from .tasks import Call, Task
+
+leaf_lock: Final = _thread.allocate_lock()
+
+
+def as_tensor(x: Any) -> Any:
+    return x if isinstance(x, TensorBase) else make(x)
+
+
+def value_of(r: Any, create: bool) -> Any:
+    """A hook's result as the engine carries it."""
+    return r if create else array_of(cast(TensorBase, r))
+
+
+def checked(r: Any, old: Any, what: str) -> Any:
+    """The tensor that a hook returned in place of old."""
+    if not isinstance(r, TensorBase):
+        raise TypeError("a %s must return a Tensor or None, not %s" % (what, type(r).__name__))
+    if old is not None:
+        a = array_of(r)
+        b = array_of(cast(TensorBase, old)) if isinstance(old, TensorBase) else old
+        if a.shape != b.shape:
+            raise RuntimeError("a %s has changed the size of value: it was given %s and returned %s" % (
+                what, list(b.shape), list(a.shape)))
+        if a.dtype != b.dtype:
+            raise RuntimeError("a %s has changed the type of value: it was given %s and returned %s" % (
+                what, b.dtype, a.dtype))
+    return r
+
+
+def call_hook(fn: Any, args: Any) -> Any:
+    """The user's function, with the user's own NumPy settings."""
+    token = state.quiet_set(state.loud_value) if state.loud_value is not None else None
+    try:
+        return fn(*args)
+    finally:
+        if token is not None:
+            state.quiet_reset(token)
+
+
+def run_tensor_hooks(call: Call, x: Extra, g: Any) -> Any:
+    """Hooks of the node's outputs, then retain_grad."""
+    create = call.create
+    hooks = x.tensor
+    multi = x.metas is not None
+    if hooks is not None:
+        for h in list(hooks):
+            k: int = h[1]
+            gk = g if not multi else (g[k] if g is not None else None)
+            t = None if gk is None else as_tensor(gk)
+            r = call_hook(h[2], (t,))             # PyTorch calls the hook with None for an undefined gradient
+            if r is not None:
+                gk = value_of(checked(r, t, "hook"), create)
+                if not multi:
+                    g = gk
+                else:
+                    if g is None:
+                        metas = x.metas
+                        assert metas is not None
+                        g = [None] * len(metas)
+                    g[k] = gk
+            elif t is not None and not create and t is not gk:
+                gk = array_of(cast(TensorBase, t))       # a hook may have changed it in place
+                if not multi:
+                    g = gk
+                else:
+                    g[k] = gk
+    d = x.retain
+    if d is not None:
+        for k2, w in list(d.items()):
+            tt = w()
+            gk = g if not multi else (g[k2] if g is not None else None)
+            if tt is not None and gk is not None:
+                tb = cast(TensorBase, tt)
+                new = gk if create else make(state.xp.clone(gk))
+                tb._grad = new if tb._grad is None else state.ops.add(tb._grad, new)
+    return g
+
+
+def run_prehooks(create: bool, pre: List[Any], g: Any, multi: bool) -> Any:
+    """Prehooks of a node: each gets and may replace the tuple of output gradients."""
+    for h in list(pre):
+        if multi:
+            args = tuple([None if y is None else as_tensor(y) for y in g]) if g is not None else None
+        else:
+            args = (None if g is None else as_tensor(g),)
+        r = call_hook(h[1], (args,))
+        if r is not None:
+            values = r if isinstance(r, tuple) else (r,)
+            if multi:
+                g = [None if y is None else value_of(checked(y, None, "prehook"), create) for y in values]
+            else:
+                g = None if values[0] is None else value_of(checked(values[0], None, "prehook"), create)
+    return g
+
+
+def run_posthooks(create: bool, post: List[Any], grads: List[Any], g: Any) -> List[Any]:
+    """Hooks of a node: each gets (input gradients, output gradients) and may replace the former."""
+    if isinstance(g, list):
+        outs = tuple([None if y is None else as_tensor(y) for y in g])
+    else:
+        outs = (None if g is None else as_tensor(g),)
+    for h in list(post):
+        ins = tuple([None if y is None else as_tensor(y) for y in grads])
+        r = call_hook(h[1], (ins, outs))
+        if r is not None:
+            values = r if isinstance(r, tuple) else (r,)
+            if len(values) != len(grads):
+                raise RuntimeError("a node hook returned %d gradients, but the node has %d inputs" % (
+                    len(values), len(grads)))
+            grads = [None if y is None else value_of(checked(y, None, "hook"), create) for y in values]
+    return grads
+
+
+def finish_leaf(call: Call, task: Task) -> None:
+    """All contributions to a leaf are in: hooks, capture, `.grad`."""
+    t = cast(TensorBase, task.target)
+    g = task.grad
+    task.grad = None
+    owned = task.owned
+    h: Optional[LeafHooks] = t._hooks
+    create = call.create
+    if g is None and h is None:
+        return
+    if h is not None:
+        for pair in list(h.tensor):
+            gt = None if g is None else as_tensor(g)
+            r = call_hook(pair[1], (gt,))
+            if r is not None:
+                g = value_of(checked(r, gt, "hook"), create)
+                owned = False
+            elif gt is not None and not create and gt is not g:
+                g = array_of(cast(TensorBase, gt))
+    if task.wanted is not None:
+        task.wanted[0] = g
+    if not call.accumulate or (call.pruned and task.wanted is None):
+        return
+    if h is not None and len(h.pre) != 0:
+        g = run_prehooks(create, h.pre, g, False)
+        owned = False
+    if g is None:
+        return
+    if create:
+        t._grad = g if t._grad is None else state.ops.add(t._grad, g)
+    else:
+        if not owned and g.base is not None:
+            g = state.xp.clone_as(g, array_of(t).strides)
+        leaf_lock.acquire()
+        try:
+            old = t._grad
+            if old is None:
+                t._grad = make(g)
+            else:
+                ot = cast(TensorBase, old)
+                if ot._rg or ot._array is None:
+                    t._grad = state.ops.add(ot, make(g))
+                else:
+                    oa = ot._array
+                    state.xp.iadd(oa, g)
+                    cell_of(ot).stamp += 1
+        finally:
+            leaf_lock.release()
+    if h is not None:
+        for pair in list(h.post_acc):
+            call_hook(pair[1], (t,))
+        if len(h.post) != 0:
+            run_posthooks(create, h.post, [], g)

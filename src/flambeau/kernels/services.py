@@ -1,0 +1,260 @@
+"""What the core needs from NumPy: handed to `core.state` once, when the package is imported."""
+
+from __future__ import annotations
+
+import contextvars
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.apply import forget_constants
+from flambeau.core.dtype import DType, add_dtype
+from flambeau.core.size import Size
+from flambeau.core.state import bump_ambient, state
+
+from . import strides
+from .casting import BFLOAT16, cast
+from .promotion import constant as _constant
+from .promotion import promote_types, result_type
+
+F32 = np.dtype("float32")
+F64 = np.dtype("float64")
+BOOL = np.dtype("bool")
+_FLOATING = frozenset(np.dtype(t) for t in ("f2", "f4", "f8", "c8", "c16")) | {BFLOAT16}
+
+for _name, _type, _kind in (
+    ("bool", "?", "b"), ("uint8", "u1", "u"), ("int8", "i1", "i"), ("int16", "i2", "i"), ("int32", "i4", "i"),
+    ("int64", "i8", "i"), ("float16", "f2", "f"), ("float32", "f4", "f"), ("float64", "f8", "f"),
+    ("complex64", "c8", "c"), ("complex128", "c16", "c"),
+):
+    add_dtype(DType(_name, np.dtype(_type), np.dtype(_type).itemsize, _kind))
+add_dtype(DType("bfloat16", BFLOAT16, 2, "f"))
+dtypes.default.append(dtypes.by_name["float32"])
+
+xp = SimpleNamespace()      # names of formulas, on arrays; operator records add theirs
+xp.is_kernels = True
+
+
+def set_default_dtype(d: DType) -> None:
+    """The dtype of Python floats and of results computed from integers."""
+    dtypes.default[0] = d
+    forget_constants()
+    bump_ambient()
+
+
+def default_array_type() -> np.dtype:
+    return dtypes.default[0].array_type
+
+
+def is_float(d: np.dtype) -> bool:
+    """Floating or complex."""
+    return d in _FLOATING
+
+
+def floating(a: np.ndarray) -> np.ndarray:
+    """a bool or integer array in the default float dtype; others as they are."""
+    return a if a.dtype in _FLOATING else a.astype(default_array_type())
+
+
+def constant(value: Any, d: np.dtype) -> np.ndarray | None:
+    """A Python number as the 0-d array that meets a tensor of dtype d."""
+    return _constant(value, d, default_array_type())
+
+
+def common_dtype(a: np.ndarray, b: np.ndarray, a_is_number: bool, b_is_number: bool) -> np.dtype:
+    """The dtype in which two operands meet. A number is a `constant` array already."""
+    if a_is_number or b_is_number:
+        return (a if a_is_number else b).dtype
+    if (a.ndim == 0) == (b.ndim == 0):
+        return promote_types(a.dtype, b.dtype)
+    return result_type(a, b, default_float_dtype=default_array_type())
+
+
+def promote(op: Any, a: np.ndarray, b: np.ndarray, a_is_number: bool, b_is_number: bool) -> tuple:
+    """Both operands in one dtype, floating when the operator's result is."""
+    if not op.promotes:
+        return a, b
+    d = common_dtype(a, b, a_is_number, b_is_number)
+    if op.float_result and d not in _FLOATING:
+        d = default_array_type()
+    return cast(a, d), cast(b, d)
+
+
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
+
+
+def _torch_name(d: np.dtype) -> str:
+    return {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+            "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
+            "complex64": "ComplexFloat", "complex128": "ComplexDouble"}.get(d.name, d.name)
+
+
+def refuse_cast(source: np.dtype, target: np.dtype) -> None:
+    """In-place and out= may narrow within a category, not change to a lower one."""
+    if _CATEGORY[source.kind] > _CATEGORY[target.kind]:
+        raise RuntimeError(
+            f"result type {_torch_name(source)} can't be cast to the desired output type {_torch_name(target)}: "
+            "an in-place operation keeps the tensor's dtype. Use the out-of-place form, or convert the tensor first.")
+
+
+def promote_inplace(op: Any, a: np.ndarray, b: np.ndarray | None, b_is_number: bool) -> tuple:
+    """Operands of an in-place call; `a` comes back itself when the kernel may write into it directly."""
+    if not op.promotes:
+        return a, b
+    d = a.dtype if b is None else common_dtype(a, b, False, b_is_number)
+    if op.float_result and d not in _FLOATING:
+        d = default_array_type()
+    if op.bool_out:
+        return cast(a, d).view(), None if b is None else cast(b, d)
+    refuse_cast(d, a.dtype)
+    return cast(a, d), None if b is None else cast(b, d)
+
+
+def wrap(x: Any) -> np.ndarray:
+    """A NumPy scalar (or a subclass of ndarray) as an ndarray."""
+    return np.asarray(x)
+
+
+def sum_to(g: np.ndarray, shape: tuple) -> np.ndarray:
+    """Undo broadcasting: sum g over the axes along which `shape` was stretched."""
+    extra = g.ndim - len(shape)
+    if extra < 0:
+        return np.array(np.broadcast_to(g, shape))
+    axes = tuple(range(extra)) + tuple(
+        extra + i for i, n in enumerate(shape) if n == 1 and g.shape[extra + i] != 1)
+    wide = g
+    if g.dtype == BFLOAT16 or g.dtype == np.float16:
+        wide = g.astype(F32)
+    if axes:
+        wide = np.add.reduce(wide, axis=axes, keepdims=True)
+    out = np.asarray(wide).reshape(np.shape(wide)[extra:])
+    if out.shape != shape:
+        out = np.array(np.broadcast_to(out, shape))
+    return out if out.dtype is g.dtype else out.astype(g.dtype)
+
+
+def cast_gradient(g: np.ndarray, d: np.dtype) -> np.ndarray:
+    """A gradient in its input's dtype: the real part for a real input."""
+    if g.dtype.kind == "c" and d.kind != "c":
+        g = g.real
+    return g if g.dtype is d else g.astype(d)
+
+
+def clone_as(g: np.ndarray, strides_bytes: tuple) -> np.ndarray:
+    """A copy of g whose memory order follows the given strides."""
+    if g.ndim < 2:
+        return np.array(g, copy=True)
+    order = sorted(range(g.ndim), key=lambda i: -abs(strides_bytes[i]))
+    out = np.empty([g.shape[i] for i in order], g.dtype).transpose(np.argsort(order))
+    out[...] = g
+    return out
+
+
+def write(dst: np.ndarray, src: np.ndarray | None) -> None:
+    dst[...] = 0 if src is None else src
+
+
+def copy_into(dst: np.ndarray, src: np.ndarray) -> None:
+    """dst[...] = src with casts as `to` makes them, broadcasting src."""
+    if src.ndim > dst.ndim:
+        raise RuntimeError(f"output with shape {list(dst.shape)} doesn't match the broadcast shape {list(src.shape)}")
+    if src.dtype is not dst.dtype:
+        src = cast(src, dst.dtype)
+    np.copyto(dst, src, casting="unsafe")
+
+
+def copy_kernel(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """The in-place kernel of `copy_`."""
+    if b.ndim > a.ndim and b.shape[: b.ndim - a.ndim] != (1,) * (b.ndim - a.ndim) or b.ndim > a.ndim:
+        raise RuntimeError(
+            f"output with shape {list(a.shape)} doesn't match the broadcast shape "
+            f"{list(np.broadcast_shapes(a.shape, b.shape))}")
+    if b.dtype is not out.dtype:
+        b = cast(b, out.dtype)
+    np.copyto(out, b, casting="unsafe")
+
+
+def fit_write(op: Any, a: np.ndarray, x: Any) -> np.ndarray:
+    """The result of an operator that is to be written into a."""
+    x = np.asarray(x)
+    if x.shape != a.shape:
+        raise RuntimeError(
+            f"output with shape {list(a.shape)} doesn't match the broadcast shape {list(x.shape)}: {op.name}_ cannot "
+            "change the tensor's shape. Use the out-of-place form.")
+    if x.dtype is not a.dtype:
+        refuse_cast(x.dtype, a.dtype)
+    return x
+
+
+def explain(op: Any, arrays: tuple, error: Exception) -> Exception:
+    """A kernel's ValueError or TypeError in PyTorch's terms."""
+    text = str(error)
+    shapes = [a.shape for a in arrays if isinstance(a, np.ndarray)]
+    if "broadcast" in text and "output operand" in text:
+        rest = np.broadcast_shapes(*shapes[:2]) if _compatible(shapes[:2]) else None
+        if rest is not None:
+            return RuntimeError(
+                f"output with shape {list(shapes[0])} doesn't match the broadcast shape {list(rest)}: {op.name}_ cannot "
+                "change the tensor's shape. Use the out-of-place form.")
+    if "broadcast" in text and len(shapes) >= 2:
+        return broadcast_error(op.name, shapes)
+    if isinstance(error, TypeError) and ("boolean" in text or "not supported for the input types" in text
+                                         or "did not contain a loop" in text):
+        kinds = ", ".join(sorted({_torch_name(a.dtype) for a in arrays if isinstance(a, np.ndarray)}))
+        hint = ""
+        if op.name in ("sub", "neg") and "Bool" in kinds:
+            hint = (" Subtraction and negation with a bool tensor are not supported: use the `~` or `logical_not()` "
+                    "operator to invert a mask, or `^` for a difference.")
+        return RuntimeError(f'"{op.name}" not implemented for {kinds!r}.{hint}')
+    return error
+
+
+def _compatible(shapes: list) -> bool:
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError:
+        return False
+    return True
+
+
+def broadcast_error(name: str, shapes: list) -> RuntimeError:
+    """Which two sizes, at which dimension."""
+    names = "abcdefgh"
+    for i in range(len(shapes)):
+        for j in range(i + 1, len(shapes)):
+            s, t = shapes[i], shapes[j]
+            for k in range(1, min(len(s), len(t)) + 1):
+                if s[-k] != t[-k] and 1 not in (s[-k], t[-k]):
+                    dim = max(len(s), len(t)) - k
+                    return RuntimeError(
+                        f"The size of tensor {names[i]} ({s[-k]}) must match the size of tensor {names[j]} ({t[-k]}) at "
+                        f"non-singleton dimension {dim}: {name}() got shapes {list(s)} and {list(t)}. Broadcasting aligns "
+                        "shapes from the right and stretches only sizes of 1.")
+    return RuntimeError(f"{name}() got shapes that do not broadcast: {[list(s) for s in shapes]}")
+
+
+def install() -> None:
+    """Hand NumPy to the core."""
+    quiet = contextvars.Context()
+    quiet.run(np.seterr, all="ignore")
+    (variable, value), = quiet.items()      # NumPy's own context variable, found without naming it
+    plain = contextvars.Context()
+    plain.run(np.seterr, divide="warn", over="warn", under="ignore", invalid="warn")
+    state.run = quiet.run
+    state.quiet_set, state.quiet_reset, state.quiet_value = variable.set, variable.reset, value
+    state.loud_value = plain[variable]
+    state.array, state.wrap, state.size, state.add = np.ndarray, wrap, Size, np.add
+    state.constant, state.promote, state.promote_inplace, state.floating = constant, promote, promote_inplace, floating
+    state.explain, state.is_float = explain, is_float
+    state.bool_dtype, state.f32, state.f64 = BOOL, F32, F64
+    state.c64, state.c128 = np.dtype("c8"), np.dtype("c16")
+    for name, fn in (
+        ("add", np.add), ("sum_to", sum_to), ("cast", cast_gradient), ("clone_as", clone_as), ("write", write),
+        ("clone", strides.clone), ("overlaps", strides.has_internal_overlap), ("partial", strides.may_partially_overlap),
+        ("copy_into", copy_into), ("fit_write", fit_write), ("iadd", lambda a, b: np.add(a, b, a)),
+        ("ones_like", np.ones_like),
+    ):
+        setattr(xp, name, fn)
+    state.xp = xp

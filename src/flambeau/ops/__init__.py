@@ -1,0 +1,9 @@
+"""The operators: one record each, by family. Importing the package registers all of them."""
+
+from __future__ import annotations
+
+from . import arithmetic, engine_ops
+from ._record import KERNEL, PRIMITIVES, REGISTRY, Record, Sample, call, composite, ops, primitive, public
+
+__all__ = ["KERNEL", "PRIMITIVES", "REGISTRY", "Record", "Sample", "arithmetic", "call", "composite", "engine_ops", "ops",
+           "primitive", "public"]

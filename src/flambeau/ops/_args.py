@@ -1,0 +1,68 @@
+"""Checks and conversions of arguments, shared by the public functions of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.apply import constant
+from flambeau.core.dtype import DType, dtype_of_array
+from flambeau.core.errors import not_a_tensor
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.kernels.strides import normalize_dim, normalize_dims
+
+
+def tensor(value: Any, function: str, argument: str = "input", position: int = 1) -> TensorBase:
+    """value, if it is a tensor; else the TypeError that says which argument is not."""
+    if not isinstance(value, TensorBase):
+        raise not_a_tensor(function, argument, position, value)
+    return value
+
+
+def ndim(t: TensorBase) -> int:
+    return len(shape_of(t))
+
+
+def dim(value: int, n_dims: int) -> int:
+    """A dimension counted from the front; IndexError when out of range."""
+    return normalize_dim(value, n_dims)
+
+
+def dims(value: int | Sequence[int] | None, n_dims: int) -> tuple[int, ...] | None:
+    """Dimensions counted from the front; None and () stay as given: all dimensions."""
+    if value is None:
+        return None
+    return normalize_dims(value, n_dims)
+
+
+def sizes(args: tuple) -> tuple[int, ...]:
+    """Sizes given as separate numbers or as one sequence."""
+    if len(args) == 1 and not isinstance(args[0], (int, np.integer, TensorBase)):
+        args = tuple(args[0])
+    return tuple(int(s) for s in args)
+
+
+def np_dtype(d: DType | None) -> np.dtype | None:
+    """The arrays' dtype for a public one."""
+    return None if d is None else d.array_type
+
+
+def public_dtype(t: TensorBase) -> DType:
+    return dtype_of_array(dtype_of(t))
+
+
+def like(value: Any, t: TensorBase) -> TensorBase:
+    """A tensor from a tensor or a number that meets t in an operator."""
+    if isinstance(value, TensorBase):
+        return value
+    a = constant(value, dtype_of(t))
+    if a is None:
+        raise TypeError(f"expected a Tensor or a number, not {type(value).__name__}")
+    return make(a)
+
+
+def array(t: Any) -> Any:
+    """The array of a tensor; other values as they are."""
+    return array_of(t) if isinstance(t, TensorBase) else t

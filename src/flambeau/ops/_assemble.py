@@ -1,0 +1,203 @@
+"""From records to what users call: functions with `out=`, in-place methods, NumPy's argument names."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.inplace import apply_inplace2, check_writable
+from flambeau.core.objects import (TensorBase, array_of, cell_of, dtype_of, make, requires, set_array, shape_of)
+from flambeau.core.op import slot
+from flambeau.core.state import grad_enabled, state
+from flambeau.core.views import grad_fn
+from flambeau.kernels.services import refuse_cast
+
+from ._record import REGISTRY, Record
+
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+_COPY = slot("copy")
+
+
+def write_out(name: str, out: Any, result: Any) -> Any:
+    """Put a result into `out=` tensors: resized when empty, cast within its category, never differentiated."""
+    if isinstance(result, (tuple, list)):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"{name}(): argument 'out' must be tuple of {len(result)} Tensors")
+        for o, r in zip(out, result, strict=True):
+            write_out(name, o, r)
+        return type(result)(out) if not hasattr(result, "_fields") else type(result)(*out)
+    if not isinstance(out, TensorBase):
+        raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
+    if grad_enabled() and (requires(out) or requires(result)):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
+            "requires grad. Call it without out=, or under torch.no_grad().")
+    a, r = array_of(out), array_of(result)
+    refuse_cast(r.dtype, a.dtype)
+    if a.shape != r.shape:
+        if a.size:
+            import warnings
+
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(a.shape)}, which does not match "
+                f"the required output shape {list(r.shape)}. Give an empty tensor, or one of the right shape, as out=.",
+                UserWarning, stacklevel=3)
+        set_array(out, np.empty(r.shape, a.dtype))
+    apply_inplace2(_COPY, out, result)
+    return out
+
+
+def with_out(name: str, fn: Callable, takes_out: bool = True) -> Callable:
+    """fn with `out=` and NumPy's argument names (axis, keepdims)."""
+    names = set(inspect.signature(fn).parameters)
+
+    @functools.wraps(fn)
+    def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = renamed(kwargs, names)
+        if out is None:
+            return fn(*args, **kwargs)
+        if not takes_out:
+            raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
+        return write_out(name, out, fn(*args, **kwargs))
+
+    return function
+
+
+def renamed(kwargs: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    """NumPy's argument names as PyTorch's, where the function has those and not these."""
+    if all(k in names for k in kwargs):
+        return kwargs
+    return {(_NUMPY_NAMES[k] if k not in names and _NUMPY_NAMES.get(k) in names else k): v for k, v in kwargs.items()}
+
+
+def as_method(record: Record) -> Callable:
+    """The function as a Tensor method."""
+    fn = record.fn
+    names = set(inspect.signature(fn).parameters)
+    if not names & {"dim", "keepdim"}:
+        return fn
+
+    @functools.wraps(fn)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = renamed(kwargs, names)
+        return fn(self, *args, **kwargs)
+
+    return method
+
+
+def inplace_method(name: str, fn: Callable) -> Callable:
+    """`name_`: compute, write the result into the tensor, and make it the tensor's history."""
+    op = slot(name.rstrip("_"))
+
+    @functools.wraps(fn)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return write_inplace(op, self, lambda t: fn(t, *args, **kwargs), (args, kwargs))
+
+    method.__name__ = method.__qualname__ = name
+    return method
+
+
+def _asks_grad(values: Any) -> bool:
+    if isinstance(values, TensorBase):
+        return requires(values)
+    if isinstance(values, (tuple, list)):
+        return any(_asks_grad(v) for v in values)
+    if isinstance(values, dict):
+        return any(_asks_grad(v) for v in values.values())
+    return False
+
+
+def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], others: Any = ()) -> TensorBase:
+    """self.op_(): the result of `compute`, a function of self's old value, is written into self.
+
+    The checks come first, so that nothing is written when autograd cannot follow. When a gradient may be asked,
+    `compute` gets a copy of the old value with self's history, since the memory is about to change.
+    """
+    recording = grad_enabled() and (requires(self) or _asks_grad(others))
+    check_writable(op, self, requires(self), recording)
+    before = self
+    if recording:
+        before = make(state.xp.clone(array_of(self)))
+        if requires(self):
+            node = grad_fn(self)
+            before._node, before._nr, before._rg = node, self._nr, node is not None
+    result = compute(before)
+    if shape_of(result) != shape_of(self):
+        raise RuntimeError(
+            f"output with shape {list(shape_of(self))} doesn't match the broadcast shape {list(shape_of(result))}: "
+            f"{op.name}_ cannot change the tensor's shape. Use the out-of-place form.")
+    refuse_cast(dtype_of(result), dtype_of(self))
+    apply_inplace2(_COPY, self, result)
+    cell = cell_of(self)
+    cell.op = op
+    if recording and self._view is None and result._node is not None and dtype_of(result) == dtype_of(self):
+        # the result's own history, instead of a copy node on top of it
+        retained = self._retains
+        self._node, self._nr = result._node, result._nr
+        if retained:
+            self.retain_grad()
+    return self
+
+
+def functions(namespace: str) -> dict[str, Callable]:
+    """The public functions of a namespace ("torch", "nn.functional", ...), aliases and in-place forms included."""
+    found: dict[str, Callable] = {}
+    for record in REGISTRY.values():
+        if namespace not in record.namespaces:
+            continue
+        needs_wrapper = record.out or {"dim", "keepdim", "input"} & set(inspect.signature(record.fn).parameters)
+        fn = with_out(record.name, record.fn, record.out) if needs_wrapper and namespace != "nn.functional" else record.fn
+        for name in (record.name, *record.aliases):
+            found[name] = fn
+        if record.inplace and namespace == "torch":
+            method = inplace_method(record.name + "_", record.fn)
+            for name in (record.name, *record.aliases):
+                found[name + "_"] = method
+    return found
+
+
+def methods() -> dict[str, Callable]:
+    """The Tensor methods of all records."""
+    found: dict[str, Callable] = {}
+    for record in REGISTRY.values():
+        if not record.method:
+            continue
+        method = as_method(record)
+        for name in (record.name, *record.aliases):
+            found[name] = method
+            if record.inplace:
+                found[name + "_"] = inplace_method(name + "_", record.fn)
+    return found
+
+
+def front(name: str, args: tuple, out: Any) -> Any:
+    """Called by compiled functions when `out=` is given or an argument is no tensor."""
+    record = _by_function_name()[name]
+    for position, value in enumerate(args, 1):
+        if not isinstance(value, TensorBase):
+            for_type = getattr(type(value), "__torch_function__", None)
+            if for_type is not None:
+                return for_type(_public(name), (type(value),), args, {})
+    if not any(isinstance(v, TensorBase) for v in args):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__}")
+    return write_out(name, out, record.fn(*args)) if out is not None else record.fn(*args)
+
+
+@functools.cache
+def _by_function_name() -> dict[str, Record]:
+    return {n: r for r in REGISTRY.values() if "torch" in r.namespaces for n in (r.name, *r.aliases)}
+
+
+def _public(name: str) -> Any:
+    import flambeau
+
+    return getattr(flambeau, name)
+
+
+state.front = front
