@@ -148,7 +148,7 @@ def test_memory_formats_follow_torch(part):
         rng = np.random.default_rng(7000 + seed * 4 + part)
         a, t = random_array(rng, 5)
         for name, memory_format in FORMATS.items():
-            if name != "preserve":
+            if name != "preserve" and a.size:
                 assert S.is_contiguous(a, name) == t.is_contiguous(memory_format=memory_format)
             got, error = run(lambda: S.contiguous(a, name))
             want, torch_error = run(lambda: t.contiguous(memory_format=memory_format))
