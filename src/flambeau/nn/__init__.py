@@ -1,0 +1,1 @@
+"""Layers, containers, losses and what they need: `import flambeau.nn as nn`."""
