@@ -53,9 +53,7 @@ def random_key(rng, shape):
 def cases(count, start):
     for seed in range(start, start + count):
         rng = np.random.default_rng(seed)
-        shape = tuple(
-            int(n) for n in rng.choice([0, 1, 2, 3, 4], rng.integers(0, 5), p=[0.03, 0.17, 0.3, 0.3, 0.2])
-        )
+        shape = tuple(int(n) for n in rng.choice([0, 1, 2, 3, 4], rng.integers(0, 5), p=[0.03, 0.17, 0.3, 0.3, 0.2]))
         a = rng.integers(0, 50, shape).astype(np.float32)
         if a.ndim > 1 and rng.random() < 0.3:
             a = a.transpose(rng.permutation(a.ndim))
@@ -71,9 +69,7 @@ def test_reading_matches_torch(start):
     for _, a, key in cases(500, start):
         t = to_torch(a)
         label = f"{a.shape} {key!r}"
-        result = check(
-            lambda: I.index(a, I.parse_index(key, a.shape)), lambda: t[torch_key(key)], label=label
-        )
+        result = check(lambda: I.index(a, I.parse_index(key, a.shape)), lambda: t[torch_key(key)], label=label)
         if result is None:
             continue
         got, want = result

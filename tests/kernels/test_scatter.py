@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from kernel_parity import assert_same, check, to_torch, torch
 
+from flambeau.kernels import masks as M
 from flambeau.kernels import scatter as C
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is in beta:UserWarning")  # torch's own, on index_reduce
@@ -49,11 +50,19 @@ def test_gather_and_scatter_match_torch():
         if rng.random() < 0.1:
             src = src[:-1]
         ts = to_torch(src)
-        check(lambda: C.scatter_add(a, dim, index, src), lambda: t.scatter_add(dim, ti, ts), label="add " + label)
+        check(
+            lambda: C.scatter_add(a, dim, index, src),
+            lambda: t.scatter_add(dim, ti, ts),
+            label="add " + label,
+        )
         check(lambda: C.scatter(a, dim, index, 3), lambda: t.scatter(dim, ti, 3), label="fill " + label)
         unique = np.sort(index, axis=axis) if index.ndim else index
         if index.ndim and unique.size and not (np.diff(unique, axis=axis) == 0).any():
-            check(lambda: C.scatter(a, dim, index, src), lambda: t.scatter(dim, ti, ts), label="scatter " + label)
+            check(
+                lambda: C.scatter(a, dim, index, src),
+                lambda: t.scatter(dim, ti, ts),
+                label="scatter " + label,
+            )
         for reduce in (*C.REDUCTIONS, "other"):
             for include_self in (True, False):
                 check(
@@ -98,6 +107,8 @@ def test_vector_indices_match_torch():
                 lambda: t.index_copy(dim, ti, ts),
                 label="copy " + label,
             )
+        if low < 0 or high > shape[axis]:
+            continue  # torch 2.13 fails on an internal assertion
         for reduce in ("prod", "mean", "amax", "amin"):
             for include_self in (True, False):
                 check(
@@ -130,7 +141,11 @@ def test_flat_indices_match_torch():
             )
         flat = np.asarray(rng.integers(0, a.size, 3))
         dense = t.contiguous()  # torch 2.13 fails on others, by an internal view()
-        check(lambda: C.take_along_dim(a, flat), lambda: torch.take_along_dim(dense, to_torch(flat)), label="flat")
+        check(
+            lambda: C.take_along_dim(a, flat),
+            lambda: torch.take_along_dim(dense, to_torch(flat)),
+            label="flat",
+        )
 
 
 def test_masks_match_torch():
@@ -143,15 +158,23 @@ def test_masks_match_torch():
         tm = to_torch(mask)
         source = draw(rng, (int(rng.integers(0, 40)),), a.dtype)
         other = draw(rng, a.shape, a.dtype)
-        check(lambda: C.masked_select(a, mask), lambda: t.masked_select(tm), label="select")
-        check(lambda: C.masked_fill(a, mask, 5), lambda: t.masked_fill(tm, 5), label=f"fill {a.shape} {mask.shape}")
-        check(lambda: C.masked_scatter(a, mask, source), lambda: t.masked_scatter(tm, to_torch(source)), label="ms")
-        check(lambda: C.where(mask, a, other), lambda: torch.where(tm, t, to_torch(other)), label="where")
-        check(lambda: C.nonzero(a), lambda: t.nonzero(), label="nonzero")
-        check(lambda: C.nonzero_tuple(a), lambda: t.nonzero(as_tuple=True), label="nonzero")
+        check(lambda: M.masked_select(a, mask), lambda: t.masked_select(tm), label="select")
+        check(
+            lambda: M.masked_fill(a, mask, 5),
+            lambda: t.masked_fill(tm, 5),
+            label=f"fill {a.shape} {mask.shape}",
+        )
+        check(
+            lambda: M.masked_scatter(a, mask, source),
+            lambda: t.masked_scatter(tm, to_torch(source)),
+            label="ms",
+        )
+        check(lambda: M.where(mask, a, other), lambda: torch.where(tm, t, to_torch(other)), label="where")
+        check(lambda: M.nonzero(a), lambda: t.nonzero(), label="nonzero")
+        check(lambda: M.nonzero_tuple(a), lambda: t.nonzero(as_tuple=True), label="nonzero")
         wrong = np.zeros((7, 7), bool)
-        check(lambda: C.masked_select(a, wrong), lambda: t.masked_select(to_torch(wrong)), label="mismatch")
-        check(lambda: C.where(wrong, a, other), lambda: torch.where(to_torch(wrong), t, to_torch(other)))
+        check(lambda: M.masked_select(a, wrong), lambda: t.masked_select(to_torch(wrong)), label="mismatch")
+        check(lambda: M.where(wrong, a, other), lambda: torch.where(to_torch(wrong), t, to_torch(other)))
 
 
 def test_gradients_match_autograd():
@@ -191,13 +214,17 @@ def test_large_accumulation_is_exact():
     "call, error, words",
     [
         (lambda a, i: C.gather(a, 1, i + 9), RuntimeError, "out of bounds for dimension 1 with size 4"),
-        (lambda a, i: C.gather(a, 1, i.astype(np.int16)), RuntimeError, "Expected dtype int32/int64 for index"),
+        (
+            lambda a, i: C.gather(a, 1, i.astype(np.int16)),
+            RuntimeError,
+            "Expected dtype int32/int64 for index",
+        ),
         (lambda a, i: C.scatter(a, 1, i, a.astype(int)), RuntimeError, "Expected self.dtype to be equal"),
         (lambda a, i: C.index_select(a, 1, i), IndexError, "supposed to be a vector"),
         (lambda a, i: C.index_add(a, 1, i[0] + 9, a), IndexError, "out of bounds"),
         (lambda a, i: C.take(a, i + 99), IndexError, "out of range: tried to access index"),
-        (lambda a, i: C.masked_select(a, a), RuntimeError, "expected BoolTensor for mask"),
-        (lambda a, i: C.masked_scatter(a, a == a, a[0]), RuntimeError, "Number of elements of source"),
+        (lambda a, i: M.masked_select(a, a), RuntimeError, "expected BoolTensor for mask"),
+        (lambda a, i: M.masked_scatter(a, a == a, a[0]), RuntimeError, "Number of elements of source"),
         (lambda a, i: C.index_reduce(a, 1, i[0], a, "sum"), RuntimeError, "Expected reduce to be one of"),
     ],
 )

@@ -20,10 +20,7 @@ FORMATS = {
 
 def random_array(rng, max_ndim=4):
     """An array and the tensor over the same memory, made by a random chain of views."""
-    shape = tuple(
-        rng.choice([0, 1, 2, 3, 4], p=[0.05, 0.2, 0.25, 0.25, 0.25])
-        for _ in range(rng.integers(0, max_ndim + 1))
-    )
+    shape = tuple(rng.choice([0, 1, 2, 3, 4], p=[0.05, 0.2, 0.25, 0.25, 0.25]) for _ in range(rng.integers(0, max_ndim + 1)))
     shape = tuple(int(n) for n in shape)
     a = np.arange(int(np.prod(shape, dtype=int)), dtype=np.float32).reshape(shape)
     t = torch.from_numpy(a)
@@ -154,9 +151,7 @@ def test_memory_formats_follow_torch(part):
             want, torch_error = run(lambda: t.contiguous(memory_format=memory_format))
             assert (error is None) == (torch_error is None), (error, torch_error)
             if error is None:
-                assert (got is a) == (want is t) or (want.data_ptr() == t.data_ptr()) == (
-                    S.address(got) == S.address(a)
-                )
+                assert (got is a) == (want is t) or (want.data_ptr() == t.data_ptr()) == (S.address(got) == S.address(a))
                 np.testing.assert_array_equal(got, want.numpy())
             got, error = run(lambda: S.empty_like(a, name))
             want, torch_error = run(lambda: torch.empty_like(t, memory_format=memory_format))
@@ -202,9 +197,7 @@ def test_internal_overlap_is_what_torch_refuses():
 
 
 def test_storage_spans_the_owner():
-    owner = (
-        np.asfortranarray(np.arange(24, dtype=np.float32).reshape(2, 3, 4)).transpose(1, 0, 2).copy(order="K")
-    )
+    owner = np.asfortranarray(np.arange(24, dtype=np.float32).reshape(2, 3, 4)).transpose(1, 0, 2).copy(order="K")
     part = owner[1:, :, 2]
     storage = S.storage_array(part)
     assert storage.size == 24 and np.shares_memory(storage, owner)
@@ -225,9 +218,7 @@ def test_bfloat16_views_work():
 def test_broadcast_shapes_agree():
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
-        shapes = [
-            tuple(int(n) for n in rng.integers(0, 3, rng.integers(0, 4))) for _ in range(rng.integers(0, 4))
-        ]
+        shapes = [tuple(int(n) for n in rng.integers(0, 3, rng.integers(0, 4))) for _ in range(rng.integers(0, 4))]
         check(
             lambda: S.broadcast_shapes(*shapes),
             lambda: tuple(torch.broadcast_shapes(*shapes)),

@@ -76,9 +76,7 @@ def _looks_like_key(item: object) -> bool:
 
 def _checked(index: int, dim: int, shape: Sequence[int]) -> int:
     if not shape:
-        raise IndexError(
-            "invalid index of a 0-dim tensor: it has no axis to index; use `tensor.item()` to get the number"
-        )
+        raise IndexError("invalid index of a 0-dim tensor: it has no axis to index; use `tensor.item()` to get the number")
     size = shape[dim]
     if -size <= index < size:
         return index
@@ -107,9 +105,7 @@ def _as_index_array(item: object) -> np.ndarray:
         try:
             array = np.asarray(item)
         except ValueError as error:
-            raise ValueError(
-                f"cannot index with the nested sequence {item!r}: its rows differ in length"
-            ) from error
+            raise ValueError(f"cannot index with the nested sequence {item!r}: its rows differ in length") from error
         if array.size == 0:
             return array.astype(np.int64)
         if array.dtype.kind in "iuf":
@@ -374,9 +370,7 @@ def _accumulate(view: np.ndarray, positions: np.ndarray, values: np.ndarray) -> 
     view[...] = dense
 
 
-def index_put(
-    a: np.ndarray, key: Sequence[object], values: np.ndarray, accumulate: bool = False
-) -> np.ndarray:
+def index_put(a: np.ndarray, key: Sequence[object], values: np.ndarray, accumulate: bool = False) -> np.ndarray:
     """Return a copy of a with values written where the arrays of key point; see `index_put_`."""
     out = strides.clone(a)
     index_put_(out, key, values, accumulate)

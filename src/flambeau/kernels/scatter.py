@@ -1,4 +1,4 @@
-"""Reading and writing at computed positions along one axis: gather, scatter, index_*, take, put, masks.
+"""Reading and writing at computed positions along one axis: gather, scatter, index_*, take, put.
 
 Everything reduces to positions in the flattened array (`grid_positions`) and three writes: plain, `add_at`,
 and `ufunc.at` for the other reductions. PyTorch's checks come first: unlike `a[key]`, most of these refuse
@@ -79,8 +79,7 @@ def _gather_arguments(
         index = index.reshape(1)
     if index.ndim != len(shape):
         raise RuntimeError(
-            f"{name}(): Index tensor must have the same number of dimensions as self tensor, got "
-            f"{index.ndim} and {a.ndim}"
+            f"{name}(): Index tensor must have the same number of dimensions as self tensor, got {index.ndim} and {a.ndim}"
         )
     fits = all(n <= shape[d] for d, n in enumerate(index.shape) if d != dim)
     if src is not None:
@@ -181,9 +180,7 @@ def _highest(dtype: np.dtype) -> object:
     return np.inf
 
 
-def _reduce_at(
-    flat: np.ndarray, positions: np.ndarray, values: np.ndarray, reduce: str, include_self: bool
-) -> None:
+def _reduce_at(flat: np.ndarray, positions: np.ndarray, values: np.ndarray, reduce: str, include_self: bool) -> None:
     """Reduce values into flat[positions], in place; positions may repeat."""
     positions = np.ascontiguousarray(positions).reshape(-1)
     values = np.ascontiguousarray(values).reshape(-1)
@@ -244,11 +241,16 @@ def _vector(name: str, index: np.ndarray, *, int32: bool = True) -> np.ndarray:
     return _check_index_dtype(name, index, int32=int32).reshape(-1)
 
 
+class IndexSelectError(RuntimeError, IndexError):
+    """An index of `index_select` is negative or too large; PyTorch raises either class, by layout."""
+
+
 def index_select(a: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
     """Return the slices of a at index (a vector, no negative values) along dim, contiguous.
 
     Raises:
-        RuntimeError: an index is out of bounds, or is not int32 or int64.
+        IndexSelectError: an index is out of bounds.
+        RuntimeError: index is not int32 or int64.
         IndexError: index is not a vector, or dim is out of range.
     """
     dim = normalize_dim(dim, a.ndim)
@@ -256,14 +258,12 @@ def index_select(a: np.ndarray, dim: int, index: np.ndarray) -> np.ndarray:
     size = a.shape[dim] if a.ndim else 1
     bad = _first_outside(index, size)
     if bad is not None:
-        raise RuntimeError(
-            f"index_select(): index {bad} is out of DATA bounds of dimension {dim} with size {size}"
+        raise IndexSelectError(
+            f"index_select(): index {bad} is out of DATA bounds (out of range) of dimension {dim}, size {size}"
         )
     if a.ndim == 0:
         if index.size != 1:
-            raise RuntimeError(
-                f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)"
-            )
+            raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
         return a.copy()
     if a.flags.c_contiguous:
         return a.take(index, axis=dim)
@@ -291,8 +291,7 @@ def _check_slices(name: str, a: np.ndarray, dim: int, index: np.ndarray, source:
     if index.size != length:
         error = IndexError if name == "index_copy" else RuntimeError
         raise error(
-            f"{name}_(): Number of indices ({index.size}) should be equal to source.size(dim): ({length}), "
-            f"for dim: {dim}"
+            f"{name}_(): Number of indices ({index.size}) should be equal to source.size(dim): ({length}), for dim: {dim}"
         )
     mine, theirs = list(a.shape), list(source.shape)
     if mine and theirs:
@@ -308,14 +307,11 @@ def _check_slices(name: str, a: np.ndarray, dim: int, index: np.ndarray, source:
 def _check_slice_dtype(name: str, a: np.ndarray, source: np.ndarray) -> None:
     if a.dtype != source.dtype:
         raise RuntimeError(
-            f"{name}_(): self ({a.dtype.name}) and source ({source.dtype.name}) must have the same "
-            "scalar type"
+            f"{name}_(): self ({a.dtype.name}) and source ({source.dtype.name}) must have the same scalar type"
         )
 
 
-def index_add(
-    a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, alpha: object = 1
-) -> np.ndarray:
+def index_add(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, alpha: object = 1) -> np.ndarray:
     """Return a copy of a with alpha * source's slices added at index along dim, repeats included.
 
     Raises:
@@ -386,9 +382,7 @@ def index_reduce(
         RuntimeError, IndexError: as `index_add`; RuntimeError for an unknown reduction.
     """
     if reduce not in REDUCTIONS or reduce == "sum":
-        raise RuntimeError(
-            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
-        )
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     dim = normalize_dim(dim, a.ndim)
     index = _vector("index_reduce", index)
     _check_slice_dtype("index_reduce", a, source)
@@ -441,8 +435,7 @@ def put(a: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: bool =
     """
     if index.dtype == np.int64 and a.dtype != source.dtype:
         raise RuntimeError(
-            f"put_(): self and source expected to have the same dtype, but got {a.dtype.name} and "
-            f"{source.dtype.name}"
+            f"put_(): self and source expected to have the same dtype, but got {a.dtype.name} and {source.dtype.name}"
         )
     if index.dtype == np.int64 and index.size != source.size:
         raise IndexError(
@@ -487,95 +480,3 @@ def take_along_dim(a: np.ndarray, indices: np.ndarray, dim: int | None = None) -
 
 def _without(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
     return shape[:dim] + shape[dim + 1 :]
-
-
-# Masks
-
-
-def _check_mask(name: str, mask: np.ndarray) -> np.ndarray:
-    if mask.dtype == np.bool_:
-        return mask
-    raise RuntimeError(f"{name}: expected BoolTensor for mask, got {mask.dtype.name}: use mask.bool()")
-
-
-def _broadcast_pair(a: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if a.shape != mask.shape:
-        shape = strides.broadcast_shapes(mask.shape, a.shape)
-        return strides.expand(a, shape), strides.expand(mask, shape)
-    return a, mask
-
-
-def masked_select(a: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Return the elements where mask is True, in row-major order, 1-D; a and mask broadcast."""
-    a, mask = _broadcast_pair(a, _check_mask("masked_select", mask))
-    return a[mask].reshape(-1)
-
-
-def masked_select_backward(g: np.ndarray, shape: Sequence[int], mask: np.ndarray) -> np.ndarray:
-    """Return the gradient of `masked_select` in the broadcast shape of a (of this shape) and mask."""
-    full = strides.broadcast_shapes(shape, mask.shape)
-    out = np.zeros(full, g.dtype)
-    out[strides.expand(mask, full)] = g
-    return out
-
-
-def masked_fill(a: np.ndarray, mask: np.ndarray, value: object) -> np.ndarray:
-    """Return a copy of a with value (a number or 0-d array) where mask is True; both broadcast."""
-    mask = _check_mask("masked_fill", mask)
-    if a.shape != mask.shape:
-        strides.broadcast_shapes(a.shape, mask.shape)
-    return np.asarray(np.where(mask, np.asarray(value).astype(a.dtype), a))
-
-
-def masked_scatter(a: np.ndarray, mask: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Return a copy of a whose elements under mask are replaced by the first elements of source.
-
-    Raises:
-        RuntimeError: source has too few elements, or another dtype.
-    """
-    if a.dtype != source.dtype:
-        raise RuntimeError(
-            f"masked_scatter: expected self and source to have same dtypes but got {a.dtype.name} and "
-            f"{source.dtype.name}"
-        )
-    a, mask = _broadcast_pair(a, _check_mask("masked_scatter", mask))
-    count = int(np.count_nonzero(mask))
-    if source.size < count:
-        raise RuntimeError(
-            f"masked_scatter: Number of elements of source < number of ones in mask: {source.size} < {count}"
-        )
-    out = a.copy()
-    out[mask] = source.reshape(-1)[:count]
-    return out
-
-
-def nonzero(a: np.ndarray) -> np.ndarray:
-    """Return the positions of nonzero elements, one a row: int64 of shape (count, ndim)."""
-    if a.ndim == 0:
-        return np.empty((1 if bool(a) else 0, 0), np.int64)
-    return np.ascontiguousarray(np.stack(a.nonzero(), axis=1))
-
-
-def nonzero_tuple(a: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return the positions of nonzero elements, one int64 vector an axis; a 0-d array counts as 1-D."""
-    return (a.reshape(1) if a.ndim == 0 else a).nonzero()
-
-
-def where(condition: np.ndarray, self: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return self where condition holds, else other; all broadcast, dtypes already agree.
-
-    Raises:
-        RuntimeError: condition is not a mask, or shapes do not broadcast.
-    """
-    if condition.dtype != np.bool_:
-        if condition.dtype != np.uint8:
-            raise RuntimeError(
-                f"where expected condition to be a boolean tensor, but got a tensor with dtype "
-                f"{condition.dtype.name}"
-            )
-        condition = condition.astype(np.bool_)
-    try:
-        return np.asarray(np.where(condition, self, other))
-    except ValueError:
-        strides.broadcast_shapes(condition.shape, self.shape, other.shape)
-        raise

@@ -1,0 +1,122 @@
+"""Running reductions along one axis: cumsum, cumprod, cummax, cummin, logcumsumexp, diff.
+
+PyTorch accumulates cumsum and cumprod of float32 in float64, and of half types in float32, rounding each
+element once: the same is done here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flambeau.kernels.strides import normalize_dim
+
+_ACCUMULATE_IN = {
+    "float32": np.float64,
+    "float16": np.float32,
+    "bfloat16": np.float32,
+    "complex64": np.complex128,
+}
+
+
+def _accumulate(ufunc: np.ufunc, a: np.ndarray, dim: int, dtype: np.dtype | None) -> np.ndarray:
+    dim = normalize_dim(dim, a.ndim)
+    if dtype is None:
+        dtype = np.dtype(np.int64) if a.dtype.kind in "iub" else a.dtype
+    if a.ndim == 0:
+        return a.astype(dtype)
+    if a.dtype != dtype:
+        a = a.astype(dtype)
+    wide = _ACCUMULATE_IN.get(a.dtype.name)
+    if wide is None:
+        return ufunc.accumulate(a, dim)
+    return ufunc.accumulate(a, dim, wide).astype(dtype)
+
+
+def cumsum(a: np.ndarray, dim: int, dtype: np.dtype | None = None) -> np.ndarray:
+    """Return running sums along dim; integers and bool give int64 unless dtype says otherwise."""
+    return _accumulate(np.add, a, dim, dtype)
+
+
+def cumprod(a: np.ndarray, dim: int, dtype: np.dtype | None = None) -> np.ndarray:
+    """Return running products along dim; integers and bool give int64 unless dtype says otherwise."""
+    return _accumulate(np.multiply, a, dim, dtype)
+
+
+def cumsum_backward(g: np.ndarray, dim: int) -> np.ndarray:
+    """Return the gradient of `cumsum`: sums running from the end."""
+    if g.ndim == 0:
+        return g
+    key = (slice(None),) * normalize_dim(dim, g.ndim) + (slice(None, None, -1),)
+    return np.ascontiguousarray(cumsum(g[key], dim, g.dtype)[key])
+
+
+def _extreme(ufunc: np.ufunc, name: str, a: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    dim = normalize_dim(dim, a.ndim)
+    if a.ndim == 0:
+        return a.copy(), np.zeros((), np.int64)
+    if a.dtype.kind == "c" and a.size:
+        raise NotImplementedError(f"{name} is not implemented for {a.dtype.name}: complex has no order")
+    values = ufunc.accumulate(a, dim)
+    renewed = a == values
+    if a.dtype.kind not in "iub":
+        renewed |= np.isnan(a)
+    n = a.shape[dim]
+    positions = np.arange(n).reshape((n,) + (1,) * (a.ndim - 1 - dim))
+    return values, np.maximum.accumulate(np.where(renewed, positions, 0), dim)
+
+
+def cummax(a: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return running maxima along dim and the latest position of each; NaN stays once met."""
+    return _extreme(np.maximum, "cummax", a, dim)
+
+
+def cummin(a: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return running minima along dim and the latest position of each; NaN stays once met."""
+    return _extreme(np.minimum, "cummin", a, dim)
+
+
+def logcumsumexp(a: np.ndarray, dim: int) -> np.ndarray:
+    """Return log of running sums of exp along dim, without overflow; floating dtypes."""
+    dim = normalize_dim(dim, a.ndim)
+    if a.dtype.kind in "iub":
+        raise NotImplementedError(f"logcumsumexp is not implemented for {a.dtype.name}: use .float()")
+    if a.ndim == 0:
+        return a.copy()
+    if a.dtype.kind == "c":
+        return _complex_logcumsumexp(a, dim)
+    wide = _ACCUMULATE_IN.get(a.dtype.name)
+    return np.logaddexp.accumulate(a, dim, wide).astype(a.dtype)
+
+
+def _complex_logcumsumexp(a: np.ndarray, dim: int) -> np.ndarray:
+    """Scaled by the running maximum of the real part: each prefix is summed against its own maximum."""
+    wide = np.moveaxis(a.astype(np.complex128), dim, 0)
+    out = np.empty_like(wide)
+    if len(wide):
+        out[0] = running = wide[0]
+    for i in range(1, len(wide)):
+        top = np.maximum(running.real, wide[i].real)
+        top = np.where(np.isfinite(top), top, 0)
+        running = np.log(np.exp(running - top) + np.exp(wide[i] - top)) + top
+        out[i] = running
+    return np.ascontiguousarray(np.moveaxis(out, 0, dim)).astype(a.dtype)
+
+
+def diff(a: np.ndarray, n: int = 1, dim: int = -1) -> np.ndarray:
+    """Return the n-th differences of neighbours along dim; bool uses exclusive or.
+
+    Raises:
+        RuntimeError: a is 0-d, or n is negative.
+    """
+    if a.ndim == 0:
+        raise RuntimeError("diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"order must be non-negative but got {n}")
+    if n == 0:
+        return a.copy()
+    dim = normalize_dim(dim, a.ndim)
+    lead = (slice(None),) * dim
+    for _ in range(min(n, a.shape[dim])):
+        later, earlier = a[(*lead, slice(1, None))], a[(*lead, slice(None, -1))]
+        a = np.logical_xor(later, earlier) if a.dtype == np.bool_ else later - earlier
+    return a

@@ -1,0 +1,155 @@
+"""Order along one axis: sort, argsort, topk, kthvalue, msort. NaN is the greatest value, as in PyTorch.
+
+Where PyTorch leaves the order of equal elements to its selection algorithm (topk, kthvalue), the first
+positions are given here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flambeau.kernels.strides import normalize_dim
+
+
+def sortable(a: np.ndarray) -> np.ndarray:
+    """Return a in a dtype that NumPy sorts rightly: bfloat16, whose NaN it misplaces, is widened."""
+    return a.astype(np.float32) if a.dtype.kind == "V" or a.dtype.name == "bfloat16" else a
+
+
+def refuse_complex(name: str, a: np.ndarray) -> None:
+    """Raise for dtypes that have no order."""
+    if a.dtype.kind == "c":
+        raise RuntimeError(f"{name} does not support complex dtypes on CPU: sort by .abs() or .real")
+
+
+def argsort_last(a: np.ndarray, descending: bool) -> np.ndarray:
+    """Return the stable argsort along the last axis; descending keeps equal elements in order too."""
+    keys = sortable(a)
+    if not descending:
+        return keys.argsort(axis=-1, kind="stable")
+    order = keys[..., ::-1].argsort(axis=-1, kind="stable")[..., ::-1]
+    return a.shape[-1] - 1 - order
+
+
+def take_last(a: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Return a's elements at order along the last axis."""
+    if a.ndim == 1:
+        return a[order]
+    return np.take_along_axis(a, order, axis=-1)
+
+
+def dense(a: np.ndarray) -> np.ndarray:
+    """Return a, or a contiguous copy (np.ascontiguousarray would make a 0-d array 1-D)."""
+    return a if a.flags.c_contiguous else a.copy()
+
+
+def sort(a: np.ndarray, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Return a sorted along dim and the positions (int64) of its elements; always stable.
+
+    Raises:
+        RuntimeError: a is complex.
+        IndexError: dim is out of range.
+    """
+    dim = normalize_dim(dim, a.ndim)
+    refuse_complex("sort", a)
+    if a.ndim == 0:
+        return a.copy(), np.zeros((), np.int64)
+    moved = a.swapaxes(dim, -1)
+    order = argsort_last(moved, descending)
+    return dense(take_last(moved, order).swapaxes(dim, -1)), dense(order.swapaxes(dim, -1))
+
+
+def argsort(a: np.ndarray, dim: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:
+    """Return the positions that sort a along dim; see `sort`."""
+    return sort(a, dim, descending, stable)[1]
+
+
+def msort(a: np.ndarray) -> np.ndarray:
+    """Return a sorted along its first axis."""
+    return sort(a, 0)[0]
+
+
+def topk(a: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k largest (or smallest) elements along dim, in order, and their positions.
+
+    Equal elements come in order of position.
+
+    Raises:
+        RuntimeError: k is negative or exceeds the axis; a is bool or complex.
+    """
+    dim = normalize_dim(dim, a.ndim)
+    length = a.shape[dim] if a.ndim else 1
+    if not 0 <= k <= length:
+        raise RuntimeError(f"selected index k out of range: k is {k}, dimension {dim} has size {length}")
+    refuse_complex("topk", a)
+    if a.dtype == np.bool_:
+        raise RuntimeError("topk does not support bool dtypes on CPU: use .to(torch.uint8)")
+    if a.ndim == 0:  # for k = 0 too, as in PyTorch
+        return a.copy(), np.zeros((), np.int64)
+    moved = a.swapaxes(dim, -1)
+    if k == 1 and moved.size:
+        keys = sortable(moved)
+        order = (keys.argmax(axis=-1) if largest else _argmin_nan_last(keys))[..., None]
+    elif 0 < k < length // 8 and a.dtype.kind == "f":
+        order = _partial_order(sortable(moved), k, largest)
+    else:
+        order = argsort_last(moved, largest)[..., :k]
+    return dense(take_last(moved, order).swapaxes(dim, -1)), dense(order.swapaxes(dim, -1))
+
+
+def _argmin_nan_last(keys: np.ndarray) -> np.ndarray:
+    if keys.dtype.kind != "f":
+        return keys.argmin(axis=-1)
+    nan = np.isnan(keys)
+    if not nan.any():
+        return keys.argmin(axis=-1)
+    order = np.where(nan, np.inf, keys).argmin(axis=-1)
+    first_number = (~nan).argmax(axis=-1)  # an infinity before the first number may be a NaN
+    chosen_nan = np.take_along_axis(nan, order[..., None], -1)[..., 0]
+    return np.where(chosen_nan, first_number, order)
+
+
+def _partial_order(keys: np.ndarray, k: int, largest: bool) -> np.ndarray:
+    """The k first of the stable order, by partition: linear in the axis. Floating keys only."""
+    ranks = np.where(np.isnan(keys), np.inf, keys)
+    if largest:
+        ranks = -ranks
+    elif np.isinf(ranks).any() or largest:
+        return argsort_last(keys, largest)[..., :k]
+    threshold = np.partition(ranks, k - 1, axis=-1)[..., k - 1 : k]
+    if np.isinf(threshold).any() or np.isinf(ranks).any():
+        return argsort_last(keys, largest)[..., :k]
+    below = ranks < threshold
+    equal = ranks == threshold
+    missing = k - np.count_nonzero(below, axis=-1)[..., None]
+    chosen = below | (equal & (equal.cumsum(axis=-1) <= missing))
+    positions = chosen.nonzero()[-1].reshape(*keys.shape[:-1], k)
+    inner = argsort_last(take_last(keys, positions), largest)
+    return take_last(positions, inner)
+
+
+def kthvalue(a: np.ndarray, k: int, dim: int = -1, keepdim: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k-th smallest element (k counts from 1) along dim and its position.
+
+    Among equal elements the position is that of the stable order.
+
+    Raises:
+        RuntimeError: k is outside [1, size]; a is bool or complex.
+        IndexError: the axis is empty.
+    """
+    dim = normalize_dim(dim, a.ndim)
+    length = a.shape[dim] if a.ndim else 1
+    if length == 0:
+        raise IndexError(f"kthvalue(): Expected reduction dim {dim} to have non-zero size.")
+    if not 1 <= k <= length:
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}: {k} of {length}")
+    if a.ndim == 0:
+        return a.copy(), np.zeros((), np.int64)
+    if a.dtype.kind in "cb":
+        raise NotImplementedError(f"kthvalue is not implemented for {a.dtype.name}")
+    moved = a.swapaxes(dim, -1)
+    order = argsort_last(moved, False)[..., k - 1 : k]
+    values, order = take_last(moved, order).swapaxes(dim, -1), order.swapaxes(dim, -1)
+    if not keepdim:
+        values, order = values.squeeze(dim), order.squeeze(dim)
+    return dense(values), dense(order)
