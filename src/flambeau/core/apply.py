@@ -5,11 +5,23 @@ One function per arity, so that the hot way packs no argument lists. Operators t
 """
 from __future__ import annotations
 
-from typing import Any, Dict, Final, List, Optional, cast
+from typing import Any, Final, cast
 
 from mypy_extensions import i64
 
-from .objects import (Cell, Node, TensorBase, array_of, cell_of, dtype_of, edge, extra_of, make, requires, shape_of)
+from .objects import (
+    Cell,
+    Node,
+    TensorBase,
+    array_of,
+    cell_of,
+    dtype_of,
+    edge,
+    extra_of,
+    make,
+    requires,
+    shape_of,
+)
 from .op import ALL_INPUTS_BIT, OUT, Op
 from .saved import save, save_output, save_outputs
 from .state import grad_enabled, quiet, quiet1, quiet2, quiet3, state
@@ -115,7 +127,7 @@ def apply1(op: Op, a: TensorBase, params: Any = None) -> Any:
     return out
 
 
-_constants: Final[Dict[Any, Any]] = {}
+_constants: Final[dict[Any, Any]] = {}
 
 
 def constant(value: Any, dtype: Any) -> Any:
@@ -145,8 +157,8 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
             return r
     ra = False
     rb = False
-    ta: Optional[TensorBase] = None
-    tb: Optional[TensorBase] = None
+    ta: TensorBase | None = None
+    tb: TensorBase | None = None
     if isinstance(a, TensorBase):
         ta = a
         aa = a._array
@@ -278,15 +290,14 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
     return out
 
 
-def apply_n(op: Op, inputs: List[Any], params: Any = None) -> Any:
+def apply_n(op: Op, inputs: list[Any], params: Any = None) -> Any:
     """Any operator: a list of tensors (None where absent), parameters; one or several outputs."""
     if state.special != 0:
         r = state.intercept(op, tuple(inputs), params, CALL)
         if r is not NotImplemented:
             return r
-    arrays: List[Any] = []
+    arrays: list[Any] = []
     need = False
-    inference = False
     for t in inputs:
         if t is None:
             arrays.append(None)
@@ -302,7 +313,7 @@ def apply_n(op: Op, inputs: List[Any], params: Any = None) -> Any:
             if tt._rg or (tt._view is not None and requires(tt)):
                 need = True
             if tt._inference:
-                inference = True
+                pass
     try:
         x = run_n(op, arrays, params)
     except (ValueError, TypeError) as error:
@@ -333,7 +344,7 @@ def apply_n(op: Op, inputs: List[Any], params: Any = None) -> Any:
     return out
 
 
-def run_n(op: Op, arrays: List[Any], params: Any) -> Any:
+def run_n(op: Op, arrays: list[Any], params: Any) -> Any:
     """The kernel on several arrays; a variadic operator gets them as one list."""
     if op.n_in < 0:
         if params is None:
@@ -346,10 +357,10 @@ def run_n(op: Op, arrays: List[Any], params: Any) -> Any:
     return quiet(op.kernel, (*arrays, *params))
 
 
-def several(op: Op, inputs: List[Any], params: Any, results: Any, record: bool) -> Any:
+def several(op: Op, inputs: list[Any], params: Any, results: Any, record: bool) -> Any:
     """Tensors for several outputs (no views), and their node."""
-    outs: List[Any] = []
-    metas: List[Any] = []
+    outs: list[Any] = []
+    metas: list[Any] = []
     for y in results:
         if type(y) is not state.array:
             y = state.wrap(y)
@@ -376,14 +387,14 @@ def several(op: Op, inputs: List[Any], params: Any, results: Any, record: bool) 
     return outs
 
 
-def record_inputs(n: Node, op: Op, inputs: List[Any]) -> i64:
+def record_inputs(n: Node, op: Op, inputs: list[Any]) -> i64:
     """Edges and saved inputs of n; returns the save mask of the formulas that will be consulted."""
     mask = connect(n, op, inputs)
     keep(n, mask, inputs)
     return mask & (ALL_INPUTS_BIT - 1)
 
 
-def connect(n: Node, op: Op, inputs: List[Any]) -> i64:
+def connect(n: Node, op: Op, inputs: list[Any]) -> i64:
     """The edges of n; returns the save mask."""
     mask: i64 = 0
     i: i64 = 0
@@ -409,7 +420,7 @@ def connect(n: Node, op: Op, inputs: List[Any]) -> i64:
     return mask
 
 
-def keep(n: Node, mask: i64, values: List[Any]) -> None:
+def keep(n: Node, mask: i64, values: list[Any]) -> None:
     """Save the inputs in mask."""
     i: i64 = 0
     one: i64 = 1
@@ -445,10 +456,10 @@ def apply_split(op: Op, a: TensorBase, params: Any) -> Any:
             return r
         aa = array_of(a)
     parts: Any = quiet(op.kernel, (aa, *params))
-    outs: List[Any] = []
+    outs: list[Any] = []
     grad = grad_enabled()
-    n: Optional[Node] = None
-    metas: List[Any] = []
+    n: Node | None = None
+    metas: list[Any] = []
     if grad and requires(a):
         n = Node(op)
         n.n = 1

@@ -7,8 +7,19 @@ from mypy_extensions import mypyc_attr
 
 from .dtype import CPU, META, STRIDED, dtype_of_array
 from .errors import AutogradError
-from .objects import (Cell, TensorBase, cell_of, dtype_of, extra_of, leaf_hooks, make, requires, set_array,
-                      shape_of, version_of)
+from .objects import (
+    Cell,
+    TensorBase,
+    cell_of,
+    dtype_of,
+    extra_of,
+    leaf_hooks,
+    make,
+    requires,
+    set_array,
+    shape_of,
+    version_of,
+)
 from .state import inference_enabled, state
 from .views import grad_fn, is_leaf, retain_grad
 
@@ -160,10 +171,6 @@ class Basics(TensorBase):
             check_grad(self, value)
         self._grad = value
 
-    @grad.deleter
-    def grad(self) -> None:
-        self._grad = None
-
     def numel(self) -> int:
         """The number of elements."""
         n = 1
@@ -207,11 +214,11 @@ def check_grad(t: TensorBase, value: Any) -> None:
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     if dtype_of(value) != dtype_of(t):
-        raise RuntimeError("assigned grad has data of a different type: the tensor has dtype %s and the gradient %s" % (
-            dtype_of(t), dtype_of(value)))
+        raise RuntimeError("assigned grad has data of a different type: the tensor has dtype "
+                           f"{dtype_of(t)} and the gradient {dtype_of(value)}")
     if tuple(shape_of(value)) != tuple(shape_of(t)):
-        raise RuntimeError("assigned grad has data of a different size: the tensor has shape %s and the gradient %s" % (
-            list(shape_of(t)), list(shape_of(value))))
+        raise RuntimeError("assigned grad has data of a different size: the tensor has shape "
+                           f"{list(shape_of(t))} and the gradient {list(shape_of(value))}")
 
 
 def add_tensor_hook(t: TensorBase, number: int, fn: Any) -> Any:

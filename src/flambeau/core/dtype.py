@@ -1,7 +1,7 @@
 """Data types, devices, layouts and memory formats: the small constants of the API."""
 from __future__ import annotations
 
-from typing import Any, Dict, Final, List, Optional
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -53,9 +53,9 @@ class DType:
         return self
 
 
-by_name: Final[Dict[str, DType]] = {}
-by_array_type: Final[Dict[Any, DType]] = {}
-default: Final[List[DType]] = []                # [default float dtype]
+by_name: Final[dict[str, DType]] = {}
+by_array_type: Final[dict[Any, DType]] = {}
+default: Final[list[DType]] = []                # [default float dtype]
 
 
 def find_dtype(name: str) -> DType:
@@ -72,7 +72,7 @@ def dtype_of_array(array_type: Any) -> DType:
     d = by_array_type.get(array_type)
     if d is None:
         raise TypeError(
-            "arrays of dtype %s have no tensor counterpart. The supported dtypes are: %s." % (
+            "arrays of dtype {} have no tensor counterpart. The supported dtypes are: {}.".format(
                 array_type, ", ".join(by_name)))
     return d
 
@@ -80,10 +80,10 @@ def dtype_of_array(array_type: Any) -> DType:
 class Device:
     """Where a tensor lives: "cpu", or "meta" (shape and dtype only)."""
 
-    def __init__(self, type: Any = "cpu", index: Optional[int] = None) -> None:
+    def __init__(self, type: Any = "cpu", index: int | None = None) -> None:
         if isinstance(type, Device):
             self.type: str = type.type
-            self.index: Optional[int] = type.index if index is None else index
+            self.index: int | None = type.index if index is None else index
             return
         if isinstance(type, int):
             raise cuda_error("cuda:" + str(type))
@@ -91,10 +91,10 @@ class Device:
         kind, _, number = text.partition(":")
         if kind not in ("cpu", "meta", "cuda", "mps", "xpu", "hpu", "mkldnn", "xla", "privateuseone"):
             raise RuntimeError(
-                "Expected one of cpu, cuda, meta device type at start of device string: %s" % text)
+                f"Expected one of cpu, cuda, meta device type at start of device string: {text}")
         if number:
             if not number.isdigit():
-                raise RuntimeError("Invalid device string: '%s'" % text)
+                raise RuntimeError(f"Invalid device string: '{text}'")
             if index is not None:
                 raise RuntimeError("type (string) must not include an index because index was passed explicitly: " + text)
             index = int(number)
@@ -112,7 +112,7 @@ class Device:
 
     def __repr__(self) -> str:
         if self.index is None:
-            return "device(type='%s')" % self.type
+            return f"device(type='{self.type}')"
         return "device(type='%s', index=%d)" % (self.type, self.index)
 
     def __str__(self) -> str:
@@ -129,16 +129,16 @@ class Device:
         device_stack.pop()
 
 
-device_stack: Final[List[Device]] = []          # `with torch.device("meta"):`
+device_stack: Final[list[Device]] = []          # `with torch.device("meta"):`
 CPU: Final = Device("cpu")
 META: Final = Device("meta")
 
 
 def cuda_error(name: str) -> Exception:
     return RuntimeError(
-        "device '%s' is not available: flambeau computes on the CPU (and on 'meta', shapes only). "
+        f"device '{name}' is not available: flambeau computes on the CPU (and on 'meta', shapes only). "
         "Torch not compiled with CUDA enabled. Use device='cpu', or choose it with "
-        "`'cuda' if torch.cuda.is_available() else 'cpu'`." % name)
+        "`'cuda' if torch.cuda.is_available() else 'cpu'`.")
 
 
 def as_device(value: Any) -> Device:

@@ -6,15 +6,27 @@ broadcasting and casts). A leaf is finished as soon as its last reader has run. 
 from __future__ import annotations
 
 from heapq import heappop
-from typing import Any, List, Optional, cast
+from typing import Any, cast
 
 from mypy_extensions import i64
 
 from .apply import apply1
 from .errors import freed_error, no_grad_error, node_text, shape_text, unused_error
 from .hooks import as_tensor, finish_leaf, run_posthooks, run_prehooks, run_tensor_hooks
-from .objects import (Extra, Node, TensorBase, View, array_of, dtype_of, edge, edge_number, extra_of, make, shape_of,
-                      user_frame)
+from .objects import (
+    Extra,
+    Node,
+    TensorBase,
+    View,
+    array_of,
+    dtype_of,
+    edge,
+    edge_number,
+    extra_of,
+    make,
+    shape_of,
+    user_frame,
+)
 from .op import BINARY, IDENTITY, UNARY, Formula
 from .saved import call_formula, needs_saved, read, release
 from .state import set_grad_enabled, state
@@ -47,7 +59,7 @@ def contribute(task: Task, k: i64, gi: Any, xp: Any, create: bool) -> None:
         n = cast(Node, e)
         x = n.extra
         if x is not None and x.metas is not None:
-            m: List[Any] = x.metas
+            m: list[Any] = x.metas
             meta: tuple[Any, Any] = m[int(k)]
             gi = fit(gi, meta[0], meta[1], xp, create)
             buf: Any = task.grad
@@ -99,7 +111,7 @@ def root_target(r: Any, index: i64) -> Any:
     return (node.variable, 0)
 
 
-def run_backward(roots: List[Any], seeds: List[Any], retain: bool, create: bool, inputs: Optional[List[Any]],
+def run_backward(roots: list[Any], seeds: list[Any], retain: bool, create: bool, inputs: list[Any] | None,
                  accumulate_grad: bool) -> Any:
     """One backward call. roots: tensors or edges; seeds: their gradients (arrays, or Tensors with create).
 
@@ -108,8 +120,8 @@ def run_backward(roots: List[Any], seeds: List[Any], retain: bool, create: bool,
     call = Call(retain, create, accumulate_grad)
     xp: Any = state.ops if create else state.xp
     call.line = user_frame()
-    starts: List[Task] = []
-    stack: List[Task] = []
+    starts: list[Task] = []
+    stack: list[Task] = []
     token = state.quiet_set(state.quiet_value)
     previous = token.old_value
     if previous is not token.MISSING:
@@ -129,7 +141,7 @@ def run_backward(roots: List[Any], seeds: List[Any], retain: bool, create: bool,
             contribute(task, k, g, xp, create)
             i += 1
         reach(call, stack)
-        wanted: List[Any] = []
+        wanted: list[Any] = []
         if inputs is not None:
             i = 0
             for r in inputs:
@@ -145,7 +157,7 @@ def run_backward(roots: List[Any], seeds: List[Any], retain: bool, create: bool,
         loop(call, xp)
         if inputs is None:
             return None
-        res: List[Any] = []
+        res: list[Any] = []
         for pair in wanted:
             tw = call.tasks.get(pair[0])
             gw: Any = None
@@ -265,7 +277,7 @@ def slow(call: Call, task: Task, n: Node, g: Any, xp: Any) -> None:
     """Nodes with a joint formula, several outputs, node hooks, a custom backward or a written slice."""
     create = call.create
     x = n.extra
-    grads: List[Any]
+    grads: list[Any]
     if x is not None and x.inner is not None:
         grads = slice_grads(call, task, n, x, g, xp)
     else:
@@ -275,7 +287,7 @@ def slow(call: Call, task: Task, n: Node, g: Any, xp: Any) -> None:
     deliver(call, task, n, grads, g, xp)
 
 
-def deliver(call: Call, task: Task, n: Node, grads: List[Any], g: Any, xp: Any) -> None:
+def deliver(call: Call, task: Task, n: Node, grads: list[Any], g: Any, xp: Any) -> None:
     create = call.create
     k: i64 = 0
     while k < n.n:
@@ -292,7 +304,7 @@ def deliver(call: Call, task: Task, n: Node, grads: List[Any], g: Any, xp: Any) 
         k += 1
 
 
-def shares(gi: Any, g: Any, grads: List[Any], k: i64) -> bool:
+def shares(gi: Any, g: Any, grads: list[Any], k: i64) -> bool:
     """Whether gi is also somebody else's: the incoming gradient, or the gradient of an earlier input."""
     if gi is g:
         return True
@@ -308,14 +320,14 @@ def shares(gi: Any, g: Any, grads: List[Any], k: i64) -> bool:
     return False
 
 
-def node_grads(task: Task, n: Node, x: Optional[Extra], g: Any, xp: Any, create: bool,
-               owner: Optional[Node]) -> List[Any]:
+def node_grads(task: Task, n: Node, x: Extra | None, g: Any, xp: Any, create: bool,
+               owner: Node | None) -> list[Any]:
     """The gradients of n's inputs, not yet fitted."""
     count: i64 = n.n
-    grads: List[Any] = []
+    grads: list[Any] = []
     k: i64 = 0
     if x is not None and x.call is not None:
-        gs: List[Any]
+        gs: list[Any]
         if x.metas is not None:
             gs = [None] * len(x.metas) if g is None else [None if y is None else as_tensor(y) for y in g]
         else:
@@ -343,7 +355,7 @@ def node_grads(task: Task, n: Node, x: Optional[Extra], g: Any, xp: Any, create:
     if joint is not None:
         return list(call_formula(joint, n, g, xp, create, owner))
     while k < count:
-        f: Optional[Formula] = op.formulas[int(k)] if k < len(op.formulas) else None
+        f: Formula | None = op.formulas[int(k)] if k < len(op.formulas) else None
         wanted = f is not None
         if owner is None and wanted:
             t = task_edge(task, k)
@@ -358,7 +370,7 @@ def node_grads(task: Task, n: Node, x: Optional[Extra], g: Any, xp: Any, create:
     return grads
 
 
-def single(flags: List[bool]) -> i64:
+def single(flags: list[bool]) -> i64:
     """The number of the only differentiable output, or -1 when there are several."""
     found: i64 = -1
     i: i64 = 0
@@ -397,7 +409,7 @@ def check_shape(n: Node, k: i64, gi: TensorBase, e: Any) -> None:
                 n.op.node_name, int(k), shape_text(got), shape_text(want)))
 
 
-def slice_grads(call: Call, task: Task, n: Node, x: Extra, g: Any, xp: Any) -> List[Any]:
+def slice_grads(call: Call, task: Task, n: Node, x: Extra, g: Any, xp: Any) -> list[Any]:
     """A write into a slice: the base's gradient, with the slice's part sent through the writer."""
     create = call.create
     inner = x.inner

@@ -5,11 +5,11 @@ The classes are subclasses of those that PyTorch raises, so that `except Runtime
 from __future__ import annotations
 
 import warnings
-from typing import Any, Optional
+from typing import Any
 
 from mypy_extensions import i64, mypyc_attr
 
-from .objects import Cell, Node, TensorBase, VERSION_MASK
+from .objects import VERSION_MASK, Cell, Node, TensorBase
 from .origin import quoted, scope_path, source_line
 
 
@@ -62,9 +62,8 @@ def version_error(n: Node, what: str, c: Cell, had: i64, shape: Any, dtype: Any)
 def data_write_warning(n: Node, what: str, c: Cell) -> None:
     warnings.warn(
         "a value saved for backward was changed through .data, which autograd cannot see: the gradient computed now "
-        "uses the changed value and may be wrong. Saved: the %s of %s. Changed through .data at %s. Write under "
-        "torch.no_grad() instead of through .data: then this is an error that names both lines." % (
-            what, node_text(n), quoted(c.code, c.lasti)), UserWarning, stacklevel=2)
+        f"uses the changed value and may be wrong. Saved: the {what} of {node_text(n)}. Changed through .data at "
+        f"{quoted(c.code, c.lasti)}. Write under torch.no_grad() instead of through .data: then this is an error that names both lines.", UserWarning, stacklevel=2)
 
 
 def freed_error(n: Node) -> RuntimeError:
@@ -74,9 +73,9 @@ def freed_error(n: Node) -> RuntimeError:
         first = "\n  freed by: the first backward, at " + quoted(x.first_backward[0], x.first_backward[1])
     return SavedValueError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-        "been freed).\n  needed:   the saved values of %s%s\n  fix:      pass retain_graph=True to the first backward "
-        "if the graph is meant to be used twice; or, if a tensor was carried over from an earlier step (a hidden state, "
-        "a running total), detach() it there." % (node_text(n), first))
+        f"been freed).\n  needed:   the saved values of {node_text(n)}{first}\n"
+        "  fix:      pass retain_graph=True to the first backward if the graph is meant to be used twice; or, if a tensor was carried over from an earlier step (a hidden state, "
+        "a running total), detach() it there.")
 
 
 def no_grad_error(index: i64, t: TensorBase, why: str) -> RuntimeError:
@@ -87,17 +86,17 @@ def no_grad_error(index: i64, t: TensorBase, why: str) -> RuntimeError:
 def leaf_inplace_error(t: TensorBase, of_view: bool, op_name: str) -> RuntimeError:
     if of_view:
         return InplaceError(
-            "a view of a leaf Variable that requires grad is being used in an in-place operation: %s would overwrite the "
-            "values of a leaf (shape %s), whose gradient is taken with respect to what it holds. To update a parameter, "
-            "write inside `with torch.no_grad():`; to compute with changed values, change a clone()." % (
+            "a view of a leaf Variable that requires grad is being used in an in-place operation: {} would overwrite the "
+            "values of a leaf (shape {}), whose gradient is taken with respect to what it holds. To update a parameter, "
+            "write inside `with torch.no_grad():`; to compute with changed values, change a clone().".format(
                 op_name, shape_text(t.shape if hasattr(t, "shape") else ())))
     return InplaceError(
-        "a leaf Variable that requires grad is being used in an in-place operation: %s would overwrite its values (shape "
-        "%s). To update a parameter, write inside `with torch.no_grad():`; to compute with changed values, use the "
-        "out-of-place form or change a clone()." % (op_name, shape_text(t.shape if hasattr(t, "shape") else ())))
+        "a leaf Variable that requires grad is being used in an in-place operation: {} would overwrite its values (shape "
+        "{}). To update a parameter, write inside `with torch.no_grad():`; to compute with changed values, use the "
+        "out-of-place form or change a clone().".format(op_name, shape_text(t.shape if hasattr(t, "shape") else ())))
 
 
-def view_error(t: TensorBase, n: Optional[Node], name: str, creation: str, indirect: bool, nr: i64) -> RuntimeError:
+def view_error(t: TensorBase, n: Node | None, name: str, creation: str, indirect: bool, nr: i64) -> RuntimeError:
     what = ("is a view and its base or another view of its base has been modified inplace. "
             if indirect else "is a view and is being modified inplace. ")
     made = "" if n is None else "\n  made at:  " + quoted(n.code, n.lasti)

@@ -7,7 +7,7 @@ prehooks, accumulation, post-accumulate hooks, the node's hooks.
 from __future__ import annotations
 
 import _thread
-from typing import Any, Final, List, Optional, cast
+from typing import Any, Final, cast
 
 from .objects import Extra, LeafHooks, TensorBase, array_of, cell_of, make
 from .state import state
@@ -28,16 +28,15 @@ def value_of(r: Any, create: bool) -> Any:
 def checked(r: Any, old: Any, what: str) -> Any:
     """The tensor that a hook returned in place of old."""
     if not isinstance(r, TensorBase):
-        raise TypeError("a %s must return a Tensor or None, not %s" % (what, type(r).__name__))
+        raise TypeError(f"a {what} must return a Tensor or None, not {type(r).__name__}")
     if old is not None:
         a = array_of(r)
-        b = array_of(cast(TensorBase, old)) if isinstance(old, TensorBase) else old
+        b = array_of(old) if isinstance(old, TensorBase) else old
         if a.shape != b.shape:
-            raise RuntimeError("a %s has changed the size of value: it was given %s and returned %s" % (
-                what, list(b.shape), list(a.shape)))
+            raise RuntimeError(f"a {what} has changed the size of value: "
+                               f"it was given {list(b.shape)} and returned {list(a.shape)}")
         if a.dtype != b.dtype:
-            raise RuntimeError("a %s has changed the type of value: it was given %s and returned %s" % (
-                what, b.dtype, a.dtype))
+            raise RuntimeError(f"a {what} has changed the type of value: it was given {b.dtype} and returned {a.dtype}")
     return r
 
 
@@ -90,7 +89,7 @@ def run_tensor_hooks(call: Call, x: Extra, g: Any) -> Any:
     return g
 
 
-def run_prehooks(create: bool, pre: List[Any], g: Any, multi: bool) -> Any:
+def run_prehooks(create: bool, pre: list[Any], g: Any, multi: bool) -> Any:
     """Prehooks of a node: each gets and may replace the tuple of output gradients."""
     for h in list(pre):
         if multi:
@@ -107,7 +106,7 @@ def run_prehooks(create: bool, pre: List[Any], g: Any, multi: bool) -> Any:
     return g
 
 
-def run_posthooks(create: bool, post: List[Any], grads: List[Any], g: Any) -> List[Any]:
+def run_posthooks(create: bool, post: list[Any], grads: list[Any], g: Any) -> list[Any]:
     """Hooks of a node: each gets (input gradients, output gradients) and may replace the former."""
     if isinstance(g, list):
         outs = tuple([None if y is None else as_tensor(y) for y in g])
@@ -131,7 +130,7 @@ def finish_leaf(call: Call, task: Task) -> None:
     g = task.grad
     task.grad = None
     owned = task.owned
-    h: Optional[LeafHooks] = t._hooks
+    h: LeafHooks | None = t._hooks
     create = call.create
     if g is None and h is None:
         return

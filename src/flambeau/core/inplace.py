@@ -1,14 +1,26 @@
 """In-place: refuse what autograd cannot follow, write, count the version, make the write part of the history."""
 from __future__ import annotations
 
-from typing import Any, List, Optional, cast
+from typing import Any, cast
 
 from mypy_extensions import i64
 
 from .apply import INPLACE, OUT_BIT, connect, constant, failed, keep, run_n
 from .errors import inference_inplace_error, leaf_inplace_error, view_error
-from .objects import (DATA_WRITE, Node, TensorBase, array_of, cell_of, dtype_of, extra_of, make, put_edge, requires,
-                      shape_of, user_frame)
+from .objects import (
+    DATA_WRITE,
+    Node,
+    TensorBase,
+    array_of,
+    cell_of,
+    dtype_of,
+    extra_of,
+    make,
+    put_edge,
+    requires,
+    shape_of,
+    user_frame,
+)
 from .op import COPY_SLICES, Op
 from .saved import save, save_output
 from .state import grad_enabled, inference_enabled, quiet, quiet2, quiet3, state
@@ -32,7 +44,7 @@ def check_writable(op: Op, a: TensorBase, ra: bool, recording: bool) -> None:
             raise leaf_inplace_error(a, False, name)
 
 
-def wrote(op: Op, a: TensorBase, n: Optional[Node]) -> None:
+def wrote(op: Op, a: TensorBase, n: Node | None) -> None:
     """Count the write, and remember where it was."""
     c = cell_of(a)
     c.stamp += 1
@@ -79,7 +91,7 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
         a._dtype = da
     bb: Any = None
     rb = False
-    tb: Optional[TensorBase] = None
+    tb: TensorBase | None = None
     same = True
     if two:
         if isinstance(b, TensorBase):
@@ -102,7 +114,8 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
         check_writable(op, a, ra, recording)
     wide: Any = bb
     first: Any = aa
-    if not same or (op.float_result and da is not state.f32 and da is not state.f64 and not state.is_float(da)) or op.bool_out:
+    to_float = op.float_result and da is not state.f32 and da is not state.f64 and not state.is_float(da)
+    if not same or to_float or op.bool_out:
         # may refuse: the result's dtype must be castable to a's
         pair: tuple[Any, Any] = state.promote_inplace(op, aa, bb, two and tb is None)
         first = pair[0]
@@ -115,7 +128,7 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
             "location. Please clone() the tensor before performing the operation.")
-    n: Optional[Node] = None
+    n: Node | None = None
     mask: i64 = 0
     if recording:
         n = Node(op)
@@ -154,7 +167,7 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
     return a
 
 
-def apply_inplace(op: Op, inputs: List[Any], params: Any = None) -> Any:
+def apply_inplace(op: Op, inputs: list[Any], params: Any = None) -> Any:
     """inputs[0].op_(...) for any operator of one output: its kernel's result is written into inputs[0]."""
     a = cast(TensorBase, inputs[0])
     if state.special != 0:
@@ -165,7 +178,7 @@ def apply_inplace(op: Op, inputs: List[Any], params: Any = None) -> Any:
         r = state.lazy(op, tuple(inputs), params, INPLACE)
         if r is not NotImplemented:
             return r
-    arrays: List[Any] = []
+    arrays: list[Any] = []
     need = False
     for t in inputs:
         if t is None or not isinstance(t, TensorBase):
@@ -187,7 +200,7 @@ def apply_inplace(op: Op, inputs: List[Any], params: Any = None) -> Any:
     except (ValueError, TypeError) as error:
         raise failed(op, tuple(arrays), error) from None
     x = state.xp.fit_write(op, aa, x)                     # refuses another shape, or a dtype that cannot be cast
-    n: Optional[Node] = None
+    n: Node | None = None
     mask: i64 = 0
     if recording:
         n = Node(op)

@@ -9,7 +9,7 @@ Who holds what (the rules that keep graphs free of reference cycles):
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Final, List, Optional, cast
+from typing import Any, Final, cast
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -30,19 +30,19 @@ class Cell:
 
     def __init__(self) -> None:
         self.stamp: i64 = 0
-        self.op: Optional[Op] = None    # the last write: operator, code object, instruction
+        self.op: Op | None = None    # the last write: operator, code object, instruction
         self.code: Any = None
         self.lasti: Any = None
-        self.origin: Optional[Cell] = None   # for `.data`: the cell of the tensor it was taken from
+        self.origin: Cell | None = None   # for `.data`: the cell of the tensor it was taken from
 
 
 class View:
     """How a view is made again from its base: a chain of view operators, the last one first."""
 
-    def __init__(self, base: TensorBase, up: Optional[View], op: Op, params: Any, shape: Any, creation: str,
+    def __init__(self, base: TensorBase, up: View | None, op: Op, params: Any, shape: Any, creation: str,
                  version: i64) -> None:
         self.base: TensorBase = base
-        self.up: Optional[View] = up
+        self.up: View | None = up
         self.op: Op = op
         self.params: Any = params
         self.shape: Any = shape          # of this operator's input
@@ -63,20 +63,20 @@ class Node:
         self.k1: i64 = 0
         self.s0: Any = None              # saved: an array | Packed | None
         self.s1: Any = None
-        self.c0: Optional[Cell] = None   # its version cell, None for a constant
-        self.c1: Optional[Cell] = None
+        self.c0: Cell | None = None   # its version cell, None for a constant
+        self.c1: Cell | None = None
         self.v0: i64 = 0                 # and the stamp when saved
         self.v1: i64 = 0
-        self.more: Optional[List[Any]] = None   # [edge, number, saved, cell, stamp] of inputs 2...
+        self.more: list[Any] | None = None   # [edge, number, saved, cell, stamp] of inputs 2...
         self.out: Any = None             # saved output; a list [array, cell, stamp, ...] for several
-        self.out_cell: Optional[Cell] = None
+        self.out_cell: Cell | None = None
         self.out_version: i64 = 0
         self.params: Any = None
         self.shape: Any = None           # of the output: what an incoming gradient must look like
         self.dtype: Any = None
         self.exact: bool = False         # inputs and output have one shape and dtype: gradients need no fitting
         self.freed: bool = False
-        self.extra: Optional[Extra] = None
+        self.extra: Extra | None = None
         self.seq: i64 = state.seq
         state.seq += 1
         f = _getframe(0)
@@ -96,16 +96,16 @@ class Extra:
     """What few nodes have."""
 
     def __init__(self) -> None:
-        self.metas: Optional[List[Any]] = None    # (shape, dtype) of each output when several
-        self.inner: Optional[Node] = None         # CopySlices: the operator that wrote
-        self.view: Optional[View] = None          # CopySlices: the slice written
+        self.metas: list[Any] | None = None    # (shape, dtype) of each output when several
+        self.inner: Node | None = None         # CopySlices: the operator that wrote
+        self.view: View | None = None          # CopySlices: the slice written
         self.strides: Any = None                  # CopySlices: layout of the base
         self.call: Any = None                     # custom backward: (grads, create_graph) -> grads
         self.release: Any = None                  # custom backward: called when saved values are given up
-        self.pre: Optional[List[Any]] = None      # node prehooks: [id, fn]
-        self.post: Optional[List[Any]] = None     # node hooks: [id, fn]
-        self.tensor: Optional[List[Any]] = None   # hooks of the outputs: [id, output number, fn]
-        self.retain: Optional[Dict[int, Any]] = None   # output number -> weak reference of the tensor
+        self.pre: list[Any] | None = None      # node prehooks: [id, fn]
+        self.post: list[Any] | None = None     # node hooks: [id, fn]
+        self.tensor: list[Any] | None = None   # hooks of the outputs: [id, output number, fn]
+        self.retain: dict[int, Any] | None = None   # output number -> weak reference of the tensor
         self.metadata: Any = None
         self.traceback: Any = None                # anomaly mode: the forward stack
         self.first_backward: Any = None           # (code, instruction) of the backward that freed it
@@ -123,10 +123,10 @@ class LeafHooks:
     """Hooks of a leaf: they belong to the tensor, since its AccumulateGrad node is made on demand."""
 
     def __init__(self) -> None:
-        self.tensor: List[Any] = []      # [id, fn]
-        self.post_acc: List[Any] = []    # [id, fn]
-        self.pre: List[Any] = []         # hooks of its AccumulateGrad node
-        self.post: List[Any] = []
+        self.tensor: list[Any] = []      # [id, fn]
+        self.post_acc: list[Any] = []    # [id, fn]
+        self.pre: list[Any] = []         # hooks of its AccumulateGrad node
+        self.post: list[Any] = []
         self.node: Any = None            # weak reference of that node
         self.metadata: Any = None
 
@@ -134,15 +134,15 @@ class LeafHooks:
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TensorBase:
     _array: Any = None                   # None: meta or pending, see `_lazy`
-    _node: Optional[Node] = None
+    _node: Node | None = None
     _nr: i64 = 0
     _rg: bool = False
     _inference: bool = False
     _retains: bool = False               # non-leaf: retain_grad() was called
-    _cell: Optional[Cell] = None
-    _view: Optional[View] = None
+    _cell: Cell | None = None
+    _view: View | None = None
     _grad: Any = None
-    _hooks: Optional[LeafHooks] = None
+    _hooks: LeafHooks | None = None
     _shape: Any = None                   # cached: a tuple or Size; None when not yet asked
     _dtype: Any = None                   # cached: the array's dtype
     _lazy: Any = None                    # a tensor without values: shape and dtype (meta), or how to get them

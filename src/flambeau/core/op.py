@@ -5,7 +5,7 @@ C static and reach it without a look-up, while the core names no operator.
 """
 from __future__ import annotations
 
-from typing import Any, Dict, Final, List, Optional
+from typing import Any, Final
 
 from mypy_extensions import i64
 
@@ -30,10 +30,10 @@ BINARY: Final = 3        # direct(g, value)
 class Formula:
     """One derivative formula, and the codes of the values that its parameters name."""
 
-    def __init__(self, fn: Any, codes: List[int]) -> None:
+    def __init__(self, fn: Any, codes: list[int]) -> None:
         self.fn: Any = fn
         self.n: i64 = len(codes)
-        self.codes: List[int] = codes
+        self.codes: list[int] = codes
         self.c0: i64 = codes[0] if len(codes) > 0 else 0
         self.c1: i64 = codes[1] if len(codes) > 1 else 0
         self.c2: i64 = codes[2] if len(codes) > 2 else 0
@@ -65,16 +65,16 @@ class Op:
         self.inplace: Any = None            # kernel(..., out) for in-place use
         self.n_in: i64 = 1
         self.n_out: i64 = 1
-        self.input_names: List[str] = []
-        self.param_names: List[str] = []
-        self.formulas: List[Optional[Formula]] = []
-        self.joint: Optional[Formula] = None
-        self.f0: Optional[Formula] = None
-        self.f1: Optional[Formula] = None
+        self.input_names: list[str] = []
+        self.param_names: list[str] = []
+        self.formulas: list[Formula | None] = []
+        self.joint: Formula | None = None
+        self.f0: Formula | None = None
+        self.f1: Formula | None = None
         self.mask0: i64 = 0
         self.mask1: i64 = 0
         self.differentiable: bool = False   # some input has a formula
-        self.outputs: List[bool] = []       # several outputs: which are differentiable
+        self.outputs: list[bool] = []       # several outputs: which are differentiable
         self.view: bool = False
         self.pointwise: bool = False        # output shape is the broadcast of the inputs'
         self.same_dtype: bool = False       # pointwise: floating inputs of one dtype give that dtype
@@ -87,7 +87,7 @@ class Op:
         self.random: bool = False
         self.may_raise: bool = False
         self.dynamic_shape: bool = False
-        self.static: List[bool] = []        # for each parameter: static (True) or a scalar that may change
+        self.static: list[bool] = []        # for each parameter: static (True) or a scalar that may change
         self.expr: Any = None
         self.jvp: Any = None
         self.meta: Any = None               # shape rule, when not found by running the kernel
@@ -95,7 +95,7 @@ class Op:
         self.custom: Any = None             # autograd.Function: the class
 
 
-_slots: Final[Dict[str, Op]] = {}
+_slots: Final[dict[str, Op]] = {}
 
 
 def slot(name: str) -> Op:
@@ -107,7 +107,7 @@ def slot(name: str) -> Op:
     return op
 
 
-def all_slots() -> Dict[str, Op]:
+def all_slots() -> dict[str, Op]:
     return _slots
 
 

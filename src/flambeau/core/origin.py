@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import linecache
-from typing import Any, Optional
+from typing import Any
 
 
 def position(code: Any, lasti: Any) -> Any:
@@ -67,7 +67,7 @@ def scope_path(scope: Any) -> str:
     if scope is None:
         return ""
     names = []
-    s: Optional[Any] = scope
+    s: Any | None = scope
     while s is not None:
         if s[0]:
             names.append(str(s[0]))

@@ -1,14 +1,26 @@
 """What a node keeps for backward, and how a formula gets it back."""
 from __future__ import annotations
 
-from typing import Any, List, Optional, cast
+from typing import Any, cast
 
 from mypy_extensions import i64
 
 from .errors import data_write_warning, inference_save_error, version_error
-from .objects import (VERSION_MASK, Cell, Node, Packed, TensorBase, View, array_of, edge, edge_number, make,
-                      shape_of, dtype_of)
-from .op import (ALL_INPUTS_BIT, DTYPE, DTYPES, INPUTS, OUT, PARAM, SHAPE, SHAPES, Formula, Op)
+from .objects import (
+    VERSION_MASK,
+    Cell,
+    Node,
+    Packed,
+    TensorBase,
+    View,
+    array_of,
+    dtype_of,
+    edge,
+    edge_number,
+    make,
+    shape_of,
+)
+from .op import ALL_INPUTS_BIT, DTYPE, DTYPES, INPUTS, OUT, PARAM, SHAPE, SHAPES, Formula, Op
 from .state import local, state
 
 
@@ -28,7 +40,7 @@ def save(n: Node, i: i64, value: Any) -> None:
     node -> node would be a cycle. What is needed to make the tensor again is the edge, which the node has.
     """
     version: i64 = 0
-    cell: Optional[Cell] = None
+    cell: Cell | None = None
     array: Any = value
     if isinstance(value, TensorBase):
         if value._inference:
@@ -79,9 +91,9 @@ def save_output(n: Node, out: TensorBase, array: Any) -> None:
     n.out_version = c.stamp
 
 
-def save_outputs(n: Node, mask: i64, outs: List[Any]) -> None:
+def save_outputs(n: Node, mask: i64, outs: list[Any]) -> None:
     """Save some of several outputs: a list [array, cell, stamp] * number of outputs."""
-    kept: List[Any] = []
+    kept: list[Any] = []
     i: i64 = 0
     one: i64 = 1
     for o in outs:
@@ -139,7 +151,7 @@ def release(n: Node, by: Any) -> None:
             i += 5
 
 
-def check(n: Node, c: Optional[Cell], had: i64, what: str, s: Any) -> None:
+def check(n: Node, c: Cell | None, had: i64, what: str, s: Any) -> None:
     """The saved value must be as it was."""
     if c is not None and c.stamp != had:
         if (c.stamp & VERSION_MASK) != (had & VERSION_MASK):
@@ -156,7 +168,7 @@ def input_name(n: Node, i: i64) -> str:
 
 def read_input(n: Node, i: i64, create: bool) -> Any:
     had: i64
-    c: Optional[Cell]
+    c: Cell | None
     if i == 0:
         s = n.s0
         c = n.c0
@@ -169,7 +181,7 @@ def read_input(n: Node, i: i64, create: bool) -> Any:
         m = n.more
         assert m is not None
         s = m[(i - 2) * 5 + 2]
-        c = cast(Optional[Cell], m[(i - 2) * 5 + 3])
+        c = cast(Cell | None, m[(i - 2) * 5 + 3])
         had = cast(int, m[(i - 2) * 5 + 4])
     if c is not None and c.stamp != had:
         check(n, c, had, input_name(n, i), s)
@@ -197,7 +209,7 @@ def read_input(n: Node, i: i64, create: bool) -> Any:
     t = make(s)
     t._cell = c
     if e is not None:
-        t._node = cast(Node, e)
+        t._node = e
         t._nr = edge_number(n, i)
         t._rg = True
     return t
@@ -213,19 +225,19 @@ def alias_of(leaf: TensorBase) -> Node:
     return n
 
 
-ALIAS: List[Op] = []
+ALIAS: list[Op] = []
 
 
-def read_output(n: Node, j: i64, create: bool, owner: Optional[Node]) -> Any:
+def read_output(n: Node, j: i64, create: bool, owner: Node | None) -> Any:
     x = n.extra
     multi = x is not None and x.metas is not None
     s: Any
-    c: Optional[Cell]
+    c: Cell | None
     had: i64
     if multi:
-        kept = cast(List[Any], n.out)
+        kept = cast(list[Any], n.out)
         s = kept[int(j * 3)]
-        c = cast(Optional[Cell], kept[int(j * 3 + 1)])
+        c = cast(Cell | None, kept[int(j * 3 + 1)])
         had = cast(int, kept[int(j * 3 + 2)])
     else:
         s = n.out
@@ -253,7 +265,7 @@ def read_output(n: Node, j: i64, create: bool, owner: Optional[Node]) -> Any:
 def slice_node(owner: Node, inner: Node) -> Node:
     """The history of a written slice is its CopySlices seen through the view, never the writer itself, which
     would be run, and freed, twice. Made on demand: kept, it would close a cycle."""
-    chain: List[View] = []
+    chain: list[View] = []
     x = owner.extra
     assert x is not None
     v = x.view
@@ -298,7 +310,7 @@ def input_dtype(n: Node, i: i64) -> Any:
     return dtype_of(cast(TensorBase, e))
 
 
-def read(n: Node, code: i64, create: bool, owner: Optional[Node]) -> Any:
+def read(n: Node, code: i64, create: bool, owner: Node | None) -> Any:
     """A value that a formula names: an array, or a Tensor when the backward is recorded."""
     if code < OUT:
         return read_input(n, code, create)
@@ -311,7 +323,7 @@ def read(n: Node, code: i64, create: bool, owner: Optional[Node]) -> Any:
     if code < INPUTS:
         return n.params[int(code - PARAM)]
     k: i64 = 0
-    res: List[Any] = []
+    res: list[Any] = []
     while k < n.n:
         if code == INPUTS:
             res.append(read_input(n, k, create))
@@ -325,7 +337,7 @@ def read(n: Node, code: i64, create: bool, owner: Optional[Node]) -> Any:
     return res
 
 
-def call_formula(f: Formula, n: Node, g: Any, xp: Any, create: bool, owner: Optional[Node]) -> Any:
+def call_formula(f: Formula, n: Node, g: Any, xp: Any, create: bool, owner: Node | None) -> Any:
     k = f.n
     if k == 0:
         return f.fn(xp, g)
@@ -338,7 +350,7 @@ def call_formula(f: Formula, n: Node, g: Any, xp: Any, create: bool, owner: Opti
     v2 = read(n, f.c2, create, owner)
     if k == 3:
         return f.fn(xp, g, v0, v1, v2)
-    vs: List[Any] = [v0, v1, v2]
+    vs: list[Any] = [v0, v1, v2]
     i: i64 = 3
     while i < k:
         vs.append(read(n, f.codes[int(i)], create, owner))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import _thread
 import threading
-from typing import Any, Dict, Final
+from typing import Any, Final
 
 from mypy_extensions import i64
 
@@ -28,7 +28,7 @@ class State:
         self.seq: i64 = 0
         self.scope: Any = None        # the scope of thread `scope_thread`, the last to enter a module
         self.scope_thread: i64 = 0
-        self.internal: Dict[str, bool] = {}   # file names whose frames are never the user's
+        self.internal: dict[str, bool] = {}   # file names whose frames are never the user's
         # Services, set once by `kernels`, `ops` and `tensor`
         self.new: Any = None          # the public Tensor class
         self.alloc: Any = None        # __new__ of its most derived native base

@@ -6,7 +6,7 @@ graph both work.
 from __future__ import annotations
 
 from heapq import heappush
-from typing import Any, Dict, List, Optional, cast
+from typing import Any, cast
 
 from mypy_extensions import i64
 
@@ -23,10 +23,10 @@ class Task:
         self.owned: bool = False            # the buffer is the engine's own: accumulate in place
         self.needed: bool = True
         self.is_node: bool = False
-        self.wanted: Optional[Dict[int, Any]] = None   # gradients to capture, by output number
-        self.t0: Optional[Task] = None      # tasks of the edges
-        self.t1: Optional[Task] = None
-        self.more: Optional[List[Optional[Task]]] = None
+        self.wanted: dict[int, Any] | None = None   # gradients to capture, by output number
+        self.t0: Task | None = None      # tasks of the edges
+        self.t1: Task | None = None
+        self.more: list[Task | None] | None = None
 
 
 class Call:
@@ -37,10 +37,10 @@ class Call:
         self.create: bool = create
         self.accumulate: bool = accumulate
         self.pruned: bool = False
-        self.tasks: Dict[Any, Task] = {}
-        self.heap: List[Any] = []
-        self.next: Optional[Task] = None
-        self.leaves: List[Task] = []
+        self.tasks: dict[Any, Task] = {}
+        self.heap: list[Any] = []
+        self.next: Task | None = None
+        self.leaves: list[Task] = []
         self.line: Any = None               # (code, instruction) of the user's backward call
 
 
@@ -59,7 +59,7 @@ def push(call: Call, task: Task) -> None:
         heappush(call.heap, (-int(a.seq), id(task), task))
 
 
-def task_edge(task: Task, i: i64) -> Optional[Task]:
+def task_edge(task: Task, i: i64) -> Task | None:
     if i == 0:
         return task.t0
     if i == 1:
@@ -78,7 +78,7 @@ def done(call: Call, task: Task) -> None:
             call.leaves.append(task)
 
 
-def task_of(call: Call, e: Any, stack: List[Task]) -> Task:
+def task_of(call: Call, e: Any, stack: list[Task]) -> Task:
     t = call.tasks.get(e)
     if t is None:
         t = Task(e)
@@ -89,7 +89,7 @@ def task_of(call: Call, e: Any, stack: List[Task]) -> Task:
     return t
 
 
-def reach(call: Call, stack: List[Task]) -> None:
+def reach(call: Call, stack: list[Task]) -> None:
     """Make and link the tasks of all that the tasks in stack lead to, and count readers."""
     while stack:
         task = stack.pop()
@@ -105,7 +105,7 @@ def reach(call: Call, stack: List[Task]) -> None:
             t1.deps += 1
             task.t1 = t1
         if n.n > 2:
-            m: List[Optional[Task]] = []
+            m: list[Task | None] = []
             k: i64 = 2
             while k < n.n:
                 e = edge(n, k)
@@ -134,15 +134,15 @@ def has_needed(task: Task) -> bool:
     return False
 
 
-def prune(call: Call, starts: List[Task], wanted: List[Any]) -> None:
+def prune(call: Call, starts: list[Task], wanted: list[Any]) -> None:
     """Mark the tasks on a way to one of wanted, a list of (node or leaf, output number).
 
     In topological order: sequence numbers are none, since a view's node made again may be younger than its
     reader.
     """
     call.pruned = True
-    left: Dict[Any, int] = {}
-    topo: List[Task] = []
+    left: dict[Any, int] = {}
+    topo: list[Task] = []
     for x in starts:
         if x.deps == 0:
             topo.append(x)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Final, List, Optional
+from typing import Any, Final
 
 from mypy_extensions import i64
 
@@ -39,7 +39,7 @@ def attach_view(out: TensorBase, op: Op, a: TensorBase, params: Any, creation: s
         out._view = View(up.base, up, op, params, shape_of(a), why, c.stamp)
 
 
-def grad_fn(t: TensorBase) -> Optional[Node]:
+def grad_fn(t: TensorBase) -> Node | None:
     """The node of t; that of a view whose memory was written since is made again from its base."""
     v = t._view
     if v is not None:
@@ -63,14 +63,14 @@ def grad_fn(t: TensorBase) -> Optional[Node]:
 
 def renew(v: View, base: TensorBase) -> Node:
     """The view's recipe, recorded anew on the base's present history."""
-    chain: List[View] = []
-    u: Optional[View] = v
+    chain: list[View] = []
+    u: View | None = v
     while u is not None:
         chain.append(u)
         u = u.up
     e: Any = base._node if base._node is not None else base if base._rg else None
     k: i64 = base._nr
-    node: Optional[Node] = None
+    node: Node | None = None
     a = array_of(base)
     i: i64 = len(chain) - 1
     while i >= 0:
@@ -103,7 +103,7 @@ def without_base(v: View) -> View:
 NO_BASE: Final = TensorBase()
 
 
-def move_retain(t: TensorBase, old: Optional[Node], new: Node, nr: i64) -> None:
+def move_retain(t: TensorBase, old: Node | None, new: Node, nr: i64) -> None:
     """retain_grad follows the tensor to its new node; other hooks stay with the old one."""
     if not t._retains or old is None:
         return
@@ -112,7 +112,7 @@ def move_retain(t: TensorBase, old: Optional[Node], new: Node, nr: i64) -> None:
         w = x.retain.pop(int(t._nr), None)
         if w is not None:
             y = extra_of(new)
-            d: Optional[Dict[int, Any]] = y.retain
+            d: dict[int, Any] | None = y.retain
             if d is None:
                 d = {}
                 y.retain = d
@@ -157,10 +157,10 @@ def creation_now() -> str:
     return "" if grad_enabled() else "no_grad"
 
 
-def view_chain(v: View) -> List[View]:
+def view_chain(v: View) -> list[View]:
     """The recipe in the order in which it is applied."""
-    chain: List[View] = []
-    u: Optional[View] = v
+    chain: list[View] = []
+    u: View | None = v
     while u is not None:
         chain.append(u)
         u = u.up
