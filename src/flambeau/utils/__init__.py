@@ -1,0 +1,25 @@
+"""What belongs to no layer: data loading, hook handles. Submodules are imported when first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_SUBMODULES = ("checkpoint", "data", "hooks")
+_LATER = {
+    "tensorboard": "the summary writer is not available yet: log with print or matplotlib",
+    "cpp_extension": "there is no C++ extension interface: write operators in Python, see docs/adding-an-operator.md",
+}
+
+__all__ = ["data", "hooks"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    why = _LATER.get(name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'" + (f": {why}" if why else ""))
