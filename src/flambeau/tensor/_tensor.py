@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from flambeau.core.objects import TensorBase, array_of
+from flambeau.core.objects import shape_of
 from flambeau.core.state import state
 from flambeau.ops import _assemble
 
+from ._autograd import Autograd
+from ._convert import Conversions
 from ._methods import Methods
+from ._repr import text
 
 
-class Tensor(Methods):
+class Tensor(Methods, Autograd, Conversions):
     """A multi-dimensional array of one dtype that can be differentiated."""
 
     def __init__(self, *args: Any) -> None:
         pass
 
-    def item(self) -> Any:
-        return array_of(self).item()
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return text(self, tensor_contents)
 
-    def numpy(self) -> np.ndarray:
-        return array_of(self)
-
-    def tolist(self) -> Any:
-        return array_of(self).tolist()
+    def __len__(self) -> int:
+        shape = shape_of(self)
+        if not shape:
+            raise TypeError("len() of a 0-d tensor: it has no first dimension")
+        return shape[0]
 
 
 for _name, _method in _assemble.methods().items():
-    if _name not in Methods.__dict__ and _name not in Tensor.__dict__:
+    if not any(_name in c.__dict__ for c in Tensor.__mro__[:-1]):
         setattr(Tensor, _name, _method)
 
 state.new = Tensor
 state.alloc = Methods.__new__
-_ = TensorBase

@@ -1,0 +1,216 @@
+"""Tensors of evenly spaced numbers: `arange`, `range`, `linspace`, `logspace`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.objects import TensorBase, array_of
+from flambeau.kernels.casting import cast
+from flambeau.kernels.promotion import number_dtype
+from flambeau.kernels.services import default_array_type
+
+from ._factory import array_dtype, check_options, finish, into, to_device
+from ._record import call, public
+
+_NAMES = {"bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+
+
+def _number(value: Any, function: str, argument: str) -> Any:
+    """A Python number from a number or a 0-d tensor."""
+    if isinstance(value, TensorBase):
+        a = array_of(value)
+        if a.size != 1:
+            raise RuntimeError(f"{function}(): {argument} must be a number or a tensor of one element, not of shape {list(a.shape)}")
+        value = a.reshape(())[()]
+    if number_dtype(value) is None:
+        raise TypeError(f"{function}(): argument '{argument}' must be Number, not {type(value).__name__}")
+    if isinstance(value, np.generic) or type(value) not in (bool, int, float, complex):
+        kind = number_dtype(value).kind
+        return complex(value) if kind == "c" else float(value) if kind == "f" else int(value)
+    return value
+
+
+def _refuse(d: np.dtype, function: str) -> None:
+    if d.kind in "bc":
+        raise NotImplementedError(f'"{function}_cpu" not implemented for \'{_NAMES[d.name]}\': give an integer or floating dtype')
+
+
+def steps_of(start: Any, step: Any, n: int, d: np.dtype) -> np.ndarray:
+    """start + i * step for i < n, in d."""
+    if d.kind in "iu":
+        return (np.arange(n, dtype=np.int64) * int(step) + int(start)).astype(d)
+    wide = np.arange(n, dtype=np.float64) * float(step) + float(start)
+    return wide if d == np.float64 else cast(wide.astype(np.float32), d)
+
+
+def _check_range(start: Any, end: Any, step: Any) -> None:
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {start} -> {end}: the bounds must be finite")
+    if step > 0 and end < start or step < 0 and end > start:
+        raise RuntimeError(
+            f"upper bound and lower bound inconsistent with step sign: from {start} to {end} by {step}")
+
+
+@public(method=False, out=False, differentiable=False,
+        samples=lambda t: [call(5), call(1, 5, 2), call(0, 1, 0.25), call(5, 1, -1)],
+        errors=lambda t: [(call(0, 5, -1), RuntimeError, "step sign"), (call(0, 5, 0), RuntimeError, "nonzero")])
+def arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, out: Any = None, dtype: Any = None,
+           layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
+    """The numbers start, start + step, ... below end; shape (ceil((end - start) / step),).
+
+    Called as arange(end), arange(start, end) or arange(start, end, step).
+
+    Args:
+        dtype: default: int64 when all three are integers, else the default float dtype.
+
+    Raises:
+        RuntimeError: step zero or of the wrong sign, bounds not finite.
+
+    >>> flambeau.arange(1, 7, 2)
+    tensor([1, 3, 5])
+    """
+    check_options(layout, pin_memory)
+    if len(args) == 1:
+        if end is None:
+            end = args[0]
+        else:
+            start, = args
+    elif len(args) == 2:
+        start, end = args
+    elif len(args) == 3:
+        start, end, step = args
+    elif len(args) > 3:
+        raise TypeError(f"arange() takes at most 3 positional arguments (start, end, step), got {len(args)}")
+    if end is None:
+        raise TypeError("arange() missing 1 required argument: 'end'")
+    start, end, step = (_number(v, "arange", n) for v, n in ((start, "start"), (end, "end"), (step, "step")))
+    d = array_dtype(dtype, "arange")
+    target = array_of(out).dtype if out is not None else d
+    if target is None:
+        whole = all(isinstance(v, int) for v in (start, end, step))
+        target = np.dtype("i8") if whole else default_array_type()
+    _refuse(target, "arange")
+    _check_range(start, end, step)
+    if target.kind in "iu":
+        if int(step) == 0:
+            raise ValueError(f"step must be nonzero: {step} is 0 as an integer. Give a floating dtype.")
+        if target == np.int64:
+            start, end, step = int(start), int(end) if not isinstance(end, float) else end, int(step)
+    n = -((start - end) // step) if all(isinstance(v, int) for v in (start, end, step)) else math.ceil((end - start) / step)
+    a = steps_of(start, step, n, target)
+    if out is not None:
+        return into(out, a, "arange", d)
+    return to_device(finish(a, requires_grad), device)
+
+
+@public(method=False, out=False, differentiable=False, samples=lambda t: [call(0, 3), call(1, 2, 0.25)])
+def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dtype: Any = None, layout: Any = None,
+          device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
+    """The numbers start, start + step, ... up to and including end. Deprecated: use arange.
+
+    >>> flambeau.range(0, 2)
+    tensor([0., 1., 2.])
+    """
+    warnings.warn(
+        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).", UserWarning,
+        stacklevel=2)
+    check_options(layout, pin_memory)
+    if end is None:
+        start, end = 0, start
+    start, end, step = (_number(v, "range", n) for v, n in ((start, "start"), (end, "end"), (step, "step")))
+    d = array_dtype(dtype, "range")
+    _check_range(start, end, step)
+    n = math.floor((end - start) / step) + 1
+    if out is not None:
+        return into(out, steps_of(start, step, n, array_of(out).dtype), "range", d)
+    return to_device(finish(steps_of(start, step, n, d or default_array_type()), requires_grad), device)
+
+
+def _spaced(name: str, start: Any, end: Any, steps: Any, out: Any, dtype: Any, layout: Any,
+            pin_memory: Any) -> tuple[Any, Any, int, np.dtype]:
+    check_options(layout, pin_memory)
+    if steps is None:
+        raise TypeError(f"{name}() received an invalid combination of arguments: missing 'steps', the number of elements")
+    start, end = _number(start, name, "start"), _number(end, name, "end")
+    n = _number(steps, name, "steps")
+    if not isinstance(n, int):
+        raise TypeError(f"{name}(): argument 'steps' must be int, not {type(steps).__name__}")
+    if n < 0:
+        raise RuntimeError(f"number of steps must be non-negative, got {n}")
+    d = array_dtype(dtype, name)
+    if d is None:
+        d = array_of(out).dtype if out is not None else default_array_type()
+        if out is None and (isinstance(start, complex) or isinstance(end, complex)):
+            d = number_dtype(1j, d)
+    if d.kind == "b":
+        raise NotImplementedError(f'"{name}_cpu" not implemented for \'Bool\': give a floating or integer dtype')
+    return start, end, n, d
+
+
+def spaced(start: Any, end: Any, n: int, d: np.dtype) -> np.ndarray:
+    """n numbers from start to end, the second half counted back from the end so that both are exact."""
+    if n == 1:
+        return _as(np.array([start]), d)
+    i = np.arange(n)
+    if d.kind in "iu":
+        start, end = int(start), int(end)
+        step = np.float32((end - start)) / np.float32(max(n - 1, 1))
+        low = start + (np.float32(step) * i.astype(np.float32)).astype(np.int64)
+        high = end - (np.float32(step) * (n - 1 - i).astype(np.float32)).astype(np.int64)
+        return np.where(i < n // 2, low, high).astype(d)
+    # start and end are rounded to d first, and every operation is
+    work = np.dtype("f4") if d.itemsize == 2 else d
+    first, last = _as(np.array(start), d).astype(work), _as(np.array(end), d).astype(work)
+    step = ((last - first) / np.array(max(n - 1, 1), work)).astype(work)
+    low = first + step * i.astype(work)
+    high = last - step * (n - 1 - i).astype(work)
+    return np.where(i < n // 2, low, high).astype(d)
+
+
+def _as(a: np.ndarray, d: np.dtype) -> np.ndarray:
+    return a.astype(d) if d.kind == "c" or a.dtype.kind != "c" else a.real.astype(d)
+
+
+@public(method=False, out=False, differentiable=False,
+        samples=lambda t: [call(0, 1, 5), call(-3.5, 2, 4), call(1, 2, 1), call(0, 1, 0)],
+        errors=lambda t: [(call(0, 1, -1), RuntimeError, "non-negative")])
+def linspace(start: Any, end: Any, steps: Any = None, *, out: Any = None, dtype: Any = None, layout: Any = None,
+             device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
+    """`steps` evenly spaced numbers from start to end, both included; shape (steps,).
+
+    >>> flambeau.linspace(0, 1, 3)
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    first, last, n, d = _spaced("linspace", start, end, steps, out, dtype, layout, pin_memory)
+    a = spaced(first, last, n, d)
+    if out is not None:
+        return into(out, a, "linspace", d if dtype is not None else None)
+    return to_device(finish(a, requires_grad), device)
+
+
+@public(method=False, out=False, differentiable=False, samples=lambda t: [call(0, 2, 3), call(-1, 1, 5, base=2.0)])
+def logspace(start: Any, end: Any, steps: Any = None, base: float = 10.0, *, out: Any = None, dtype: Any = None,
+             layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
+    """`steps` numbers from base**start to base**end, evenly spaced on a logarithmic scale; shape (steps,).
+
+    >>> flambeau.logspace(0, 2, 3)
+    tensor([  1.,  10., 100.])
+    """
+    first, last, n, d = _spaced("logspace", start, end, steps, out, dtype, layout, pin_memory)
+    with np.errstate(all="ignore"):
+        if d.kind == "c":
+            a = np.power(complex(base), spaced(first, last, n, np.dtype("c16"))).astype(d)
+        elif d.kind in "iu":
+            a = np.power(float(base), spaced(first, last, n, np.dtype("f8"))).astype(np.int64).astype(d)
+        else:
+            a = np.power(float(base), spaced(first, last, n, np.dtype("f8"))).astype(d)
+    if out is not None:
+        return into(out, a, "logspace", d if dtype is not None else None)
+    return to_device(finish(a, requires_grad), device)

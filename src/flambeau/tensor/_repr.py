@@ -1,0 +1,38 @@
+"""Printed forms of tensors: their facts handed to `_printing`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core import dtype as dtypes
+from flambeau.core.objects import TensorBase, requires, shape_of
+from flambeau.core.state import state
+from flambeau.core.views import grad_fn
+
+from . import _printing
+
+
+def text(t: TensorBase, contents: Any = None) -> str:
+    """repr(t), as PyTorch writes it."""
+    cls = type(t)
+    is_parameter = bool(getattr(t, "_is_param", False))
+    plain = cls is state.new or cls.__name__ == "Parameter" or is_parameter
+    name: Any = None
+    try:
+        node = grad_fn(t) if t._view is not None or t._node is not None else None
+        if node is not None:
+            name = node.op.node_name
+            if name == "CppFunction":
+                name = node.op.name
+    except RuntimeError:
+        name = "Invalid"     # a view whose history was spoilt: printing still works
+    device: Any = t.device
+    a = t._array
+    if a is None and device is not dtypes.META:
+        from flambeau.core.objects import array_of
+
+        a = array_of(t)
+    return _printing.tensor_text(
+        a, dtype_name=t.dtype.name, default_dtype_name=dtypes.default[0].name, device=str(device),
+        requires_grad=requires(t), grad_fn_name=name, is_parameter=is_parameter,
+        class_name="tensor" if plain else cls.__name__, is_meta=device.type == "meta", shape=tuple(shape_of(t)))
