@@ -84,6 +84,8 @@ def check(mine, theirs, scale=1.0, label=""):
     with np.errstate(all="ignore"):
         got, error = run(mine)
     want, torch_error = run(theirs)
+    if torch_error is not None and "INTERNAL ASSERT" in str(torch_error):
+        return None  # a defect of torch: no oracle
     if torch_error is not None:
         assert error is not None, f"{label}: torch raised {torch_error!r}, we returned {got!r}"
         expected = type(torch_error)

@@ -12,6 +12,11 @@ from kernel_parity import check, to_torch, torch
 
 from flambeau.kernels import cumulative, reduce, sort, statistics
 
+pytestmark = [  # torch's own warnings, on var and on the complex 0-norm
+    pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Casting complex values:UserWarning"),
+]
+
 ml_dtypes = pytest.importorskip("ml_dtypes")
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATING = [np.float32, np.float64, np.float16, BFLOAT16]

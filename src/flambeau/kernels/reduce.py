@@ -16,7 +16,7 @@ from flambeau.kernels.strides import normalize_dim, normalize_dims
 
 Dim = int | Sequence[int] | None
 
-HALF = ("float16", "bfloat16")
+HALF = "eE"  # dtype.char of float16 and bfloat16; dtype.name costs half a microsecond
 _INT64 = np.dtype(np.int64)
 _FLOAT32 = np.dtype(np.float32)
 _empty = np.empty
@@ -60,11 +60,10 @@ def restore_axes(g: np.ndarray, dim: Dim, ndim: int) -> np.ndarray:
 
 def _reduce(ufunc: np.ufunc, a: np.ndarray, axes: tuple[int, ...] | None, dtype: np.dtype, keepdim: bool) -> np.ndarray:
     """Reduce in dtype, or in float32 rounded at the end when dtype is a half type."""
-    wide = _FLOAT32 if dtype.name in HALF else dtype
-    out = ufunc.reduce(a, axes, wide, None, keepdim)
-    if type(out) is not np.ndarray:
-        return np.array(out, dtype)
-    return out if wide is dtype else out.astype(dtype)
+    if dtype.char in HALF:
+        return np.asarray(ufunc.reduce(a, axes, _FLOAT32, None, keepdim)).astype(dtype)
+    out = ufunc.reduce(a, axes, None if a.dtype is dtype else dtype, None, keepdim)
+    return out if type(out) is np.ndarray else np.array(out, dtype)
 
 
 def _sum_dtype(a: np.ndarray) -> np.dtype:
@@ -119,10 +118,12 @@ def mean(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype 
             f"complex dtype. Got: {dtype.name}: convert with .float(), or pass dtype="
         )
     axes = reduced_axes(dim, a.ndim)
-    wide = _FLOAT32 if dtype.name in HALF else dtype
-    out = np.asarray(_add_reduce(a, axes, wide, None, keepdim))
-    out = np.asarray(np.divide(out, count_reduced(a, axes), out, dtype=wide))
-    return out if wide is dtype else out.astype(dtype)
+    half = dtype.char in HALF
+    out = _add_reduce(a, axes, _FLOAT32 if half else None if dtype is own else dtype, None, keepdim)
+    if type(out) is not np.ndarray:
+        out = np.array(out)
+    np.divide(out, count_reduced(a, axes), out)
+    return out.astype(dtype) if half else out
 
 
 def prod(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype | None = None) -> np.ndarray:
@@ -266,6 +267,12 @@ def _with_index(name: str, a: np.ndarray, dim: int, keepdim: bool, greatest: boo
     if a.ndim == 0:
         return a.copy(), np.zeros((), np.int64)
     index = _arg_last(a, dim, greatest)
+    if dim == a.ndim - 1 and a.flags.c_contiguous:
+        starts = np.arange(0, a.size, a.shape[-1]).reshape(index.shape)
+        values = a.reshape(-1).take(starts + index)
+        if type(values) is not np.ndarray:
+            values = np.array(values)
+        return (values[..., None], index[..., None]) if keepdim else (values, index)
     wide = np.expand_dims(index, dim)
     values = np.take_along_axis(a, wide, dim)
     return (values, wide) if keepdim else (values.squeeze(dim), index)

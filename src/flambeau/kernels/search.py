@@ -99,7 +99,7 @@ def bincount(a: np.ndarray, weights: np.ndarray | None = None, minlength: int = 
         RuntimeError: a is not a vector of non-negative integers, weights has another shape, or minlength
             is negative.
     """
-    if a.dtype.kind in "fcVb" or a.dtype.name == "bfloat16":
+    if a.dtype.kind in "fcVb":
         raise RuntimeError(f"bincount only supports integral inputs, got {a.dtype.name}")
     if minlength < 0:
         raise RuntimeError(f"minlength should be >= 0, got {minlength}")

@@ -13,7 +13,7 @@ from flambeau.kernels.strides import normalize_dim
 
 def sortable(a: np.ndarray) -> np.ndarray:
     """Return a in a dtype that NumPy sorts rightly: bfloat16, whose NaN it misplaces, is widened."""
-    return a.astype(np.float32) if a.dtype.kind == "V" or a.dtype.name == "bfloat16" else a
+    return a.astype(np.float32) if a.dtype.char == "E" else a
 
 
 def refuse_complex(name: str, a: np.ndarray) -> None:

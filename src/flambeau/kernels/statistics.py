@@ -12,7 +12,7 @@ from flambeau.kernels.strides import normalize_dim
 
 
 def _widened(a: np.ndarray) -> np.ndarray:
-    return a.astype(np.float32) if a.dtype.name in HALF else a
+    return a.astype(np.float32) if a.dtype.char in HALF else a
 
 
 def _real(dtype: np.dtype) -> np.dtype:
@@ -54,7 +54,7 @@ def var(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: bool = F
 
 def std(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: bool = False) -> np.ndarray:
     """Return the standard deviation over dim; see `var_mean`."""
-    if a.dtype.name in HALF:
+    if a.dtype.char in HALF:
         return np.asarray(np.sqrt(var(a.astype(np.float32), dim, correction, keepdim))).astype(a.dtype)
     return np.asarray(np.sqrt(var(a, dim, correction, keepdim)))
 
@@ -108,7 +108,7 @@ def logsumexp(a: np.ndarray, dim: Dim, keepdim: bool = False) -> np.ndarray:
     Integers and bool are taken as float32.
     """
     dtype = np.dtype(np.float32) if a.dtype.kind in "biu" else a.dtype
-    wide = _widened(a).astype(dtype, copy=False) if a.dtype.name not in HALF else _widened(a)
+    wide = _widened(a).astype(dtype, copy=False) if a.dtype.char not in HALF else _widened(a)
     axes = reduced_axes(dim, a.ndim)
     if a.size == 0:
         out = np.log(np.add.reduce(np.exp(wide), axes, keepdims=keepdim))
