@@ -305,7 +305,8 @@ def rrelu_noise(engine: MersenneTwister, x: np.ndarray, lower: float, upper: flo
     """The slopes of a randomised leaky ReLU in training: uniform where x <= 0 (in index order), else 1."""
     noise = np.ones(x.shape, x.dtype)
     negative = x <= 0
-    lower, upper = (float(_narrow(np.array(bound), x.dtype)) for bound in (lower, upper))
+    if x.dtype.char != "d":
+        lower, upper = float(np.float32(lower)), float(np.float32(upper))
     slopes = engine.uniform53(int(np.count_nonzero(negative))) * (upper - lower) + lower  # not fused here
     noise[negative] = _narrow(slopes, x.dtype)
     return noise
