@@ -7,6 +7,7 @@ from typing import Any
 from flambeau.core.objects import shape_of
 from flambeau.core.state import state
 from flambeau.ops import _assemble
+from flambeau.ops.indexing_basic import setitem
 
 from ._autograd import Autograd
 from ._convert import Conversions
@@ -22,6 +23,9 @@ class Tensor(Methods, Autograd, Conversions):
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return text(self, tensor_contents)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        setitem(self, key, value)
 
     def __len__(self) -> int:
         shape = shape_of(self)
