@@ -1,0 +1,1 @@
+"""Benchmarks against PyTorch: `python -m benchmarks` runs them all, `python -m benchmarks.overhead` one."""
