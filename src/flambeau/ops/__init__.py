@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from . import arithmetic, creation, engine_ops, fills, indexing_basic, ranges
+from . import arithmetic, conversion, creation, engine_ops, fills, indexing_basic, ranges, reduction
 from ._record import KERNEL, PRIMITIVES, REGISTRY, Record, Sample, call, composite, ops, primitive, public
 
 __all__ = ["KERNEL", "PRIMITIVES", "REGISTRY", "Record", "Sample", "arithmetic", "call", "composite", "creation",
-           "engine_ops", "fills", "indexing_basic", "ops", "primitive", "public", "ranges"]
+           "engine_ops", "fills", "indexing_basic", "ops", "primitive", "public", "ranges", "reduction"]

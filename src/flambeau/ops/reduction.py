@@ -1,0 +1,168 @@
+"""Sums, means and products over dimensions, and what is true of all or any element.
+
+A reduction of everything is a primitive without parameters, which costs little more than NumPy's own call; one
+over dimensions is another (PyTorch shows them as SumBackward0 and SumBackward1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.apply import apply1
+from flambeau.core.dtype import DType
+from flambeau.core.objects import TensorBase
+from flambeau.kernels import reduce as k
+from flambeau.kernels.strides import restride_bytes
+
+from ._args import np_dtype, tensor
+from ._pointwise import fused
+from ._record import KERNEL, call, kernels, ops, primitive, public
+
+Dim = int | Sequence[int] | None
+
+
+# --------------------------------------------------------------------------------- gradients: spread out again
+
+
+def _spread_all(g: np.ndarray, shape: tuple) -> np.ndarray:
+    return restride_bytes(g, shape, (0,) * len(shape)) if shape else g
+
+
+def _spread(g: np.ndarray, shape: tuple, dim: Dim, keepdim: bool) -> np.ndarray:
+    if g.ndim == 0:
+        return _spread_all(g, shape)
+    if not keepdim:
+        g = k.restore_axes(g, dim, len(shape))
+    return kernels.expand(g, shape)
+
+
+def restore(xp: Any, g: Any, shape: tuple, dim: Dim, keepdim: bool) -> Any:
+    """g, the result of a reduction (or its gradient), with the reduced axes of size 1."""
+    return g if keepdim else xp.reshape(g, k.reduced_shape(shape, dim, True))
+
+
+# The gradient of a result seen by every element that went into it: a view, no copy.
+fused("spread_all", _spread_all, lambda xp, g, shape: xp.expand(g, shape))
+fused("spread", _spread, lambda xp, g, shape, dim, keepdim: xp.expand(restore(xp, g, shape, dim, keepdim), shape))
+
+
+def count(shape: tuple, dim: Dim) -> int:
+    """How many elements go into one result."""
+    axes = k.reduced_axes(dim, len(shape))
+    n = 1
+    for axis in range(len(shape)) if axes is None else axes:
+        n *= shape[axis]
+    return n
+
+
+# --------------------------------------------------------------------------------- sum and mean
+
+SUM_ALL = primitive("sum_all", lambda a, dtype=None: k.sum(a, None, False, dtype), params=("dtype",), check_float=True,
+                    node="SumBackward0", expr=KERNEL, self=lambda xp, g, self_shape: xp.spread_all(g, self_shape))
+SUM = primitive("sum", k.sum, params=("dim", "keepdim", "dtype"), check_float=True, node="SumBackward1", expr=KERNEL,
+                self=lambda xp, g, self_shape, dim, keepdim: xp.spread(g, self_shape, dim, keepdim))
+ops.sum = lambda t, dim=None, keepdim=False, dtype=None: apply1(SUM, t, (dim, keepdim, dtype))
+
+
+def _mean_all_backward(g: np.ndarray, shape: tuple) -> np.ndarray:
+    n = 1
+    for s in shape:
+        n *= s
+    return _spread_all(np.divide(g, n, np.empty((), g.dtype)), shape)
+
+
+fused("mean_all_backward", _mean_all_backward,
+      lambda xp, g, shape: xp.spread_all(g, shape) / max(count(shape, None), 0))
+MEAN_ALL = primitive("mean_all", lambda a, dtype=None: k.mean(a, None, False, dtype), params=("dtype",),
+                     node="MeanBackward0", expr=KERNEL,
+                     self=lambda xp, g, self_shape: xp.mean_all_backward(g, self_shape))
+MEAN = primitive("mean", k.mean, params=("dim", "keepdim", "dtype"), node="MeanBackward1", expr=KERNEL,
+                 self=lambda xp, g, self_shape, dim, keepdim: xp.spread(g, self_shape, dim, keepdim) / count(self_shape, dim))
+ops.mean = lambda t, dim=None, keepdim=False, dtype=None: apply1(MEAN, t, (dim, keepdim, dtype))
+
+
+def reduction_samples(low: float = -2.0, high: float = 2.0) -> Any:
+    """Samples of a reduction that takes dim and keepdim."""
+
+    def samples(t: Any) -> list:
+        kw = {"low": low, "high": high}
+        return [call(t(3, 4, **kw)), call(t(3, 4, **kw), 1), call(t(3, 4, **kw), dim=-2, keepdim=True),
+                call(t(2, 3, 4, **kw), (0, 2)), call(t(4, 3, transposed=True, **kw), 0), call(t(**kw)), call(t(**kw), 0)]
+
+    return samples
+
+
+def _sum_samples(t: Any) -> list:
+    return [*reduction_samples()(t), call(t(0, 2), 0), call(t(0)), call(t(2, 3), ()), call(t(2, 3), dtype="float64"),
+            call(t(3, dtype="int64")), call(t(3, dtype="bool"))]
+
+
+_DIM_ERRORS = (lambda t: [(call(t(3), dim=4), IndexError, "out of range"),
+                          (call(t(3, 2), (0, 0)), RuntimeError, "appears multiple times")])
+
+
+def as_dim(dim: Any) -> Any:
+    """A dim argument as an int, a tuple or None."""
+    if dim is None or type(dim) is int:
+        return dim
+    if isinstance(dim, (tuple, list)):
+        return tuple(int(d) for d in dim)
+    return dim.__index__()
+
+
+@public(op=SUM, samples=_sum_samples, errors=_DIM_ERRORS)
+def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+    """Sum of the elements, of all or along dimensions.
+
+    Args:
+        input: tensor of shape (*).
+        dim: a dimension or several, all of them by default and for ().
+        keepdim: leave the summed dimensions in place with size 1.
+        dtype: of the result and of the addition; by default input's, int64 for integers and bool.
+
+    Raises:
+        IndexError: dim is out of range.
+        RuntimeError: a dimension is named twice.
+
+    >>> flambeau.sum(flambeau.tensor([1., 2.])).item()
+    3.0
+    """
+    if dim is None and not keepdim:
+        if dtype is None and isinstance(input, TensorBase):
+            return apply1(SUM_ALL, input)
+        return apply1(SUM_ALL, tensor(input, "sum"), (np_dtype(dtype),))
+    return apply1(SUM, tensor(input, "sum"), (as_dim(dim), keepdim, np_dtype(dtype)))
+
+
+def _mean_samples(t: Any) -> list:
+    return [*reduction_samples()(t), call(t(0, 2), 0), call(t(0)), call(t(2, 3), ()), call(t(2, 3), dtype="float64"),
+            call(t(3, dtype="int64", grad=False), dtype="float32")]
+
+
+@public(op=MEAN, samples=_mean_samples, errors=lambda t: [
+    (call(t(3), dim=4), IndexError, "out of range"),
+    (call(t(3, dtype="int64")), RuntimeError, "either a floating point or complex dtype")])
+def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+    """Mean of the elements, of all or along dimensions; NaN where there is none.
+
+    Args:
+        input: floating or complex tensor of shape (*).
+        dim: a dimension or several, all of them by default and for ().
+        keepdim: leave the averaged dimensions in place with size 1.
+        dtype: of the result and of the addition; lets integers be averaged.
+
+    Raises:
+        RuntimeError: input is of integers or bool and no dtype is given.
+        IndexError: dim is out of range.
+
+    >>> flambeau.mean(flambeau.tensor([1., 2.])).item()
+    1.5
+    """
+    if dim is None and not keepdim:
+        if dtype is None and isinstance(input, TensorBase):
+            return apply1(MEAN_ALL, input)
+        return apply1(MEAN_ALL, tensor(input, "mean"), (np_dtype(dtype),))
+    return apply1(MEAN, tensor(input, "mean"), (as_dim(dim), keepdim, np_dtype(dtype)))
