@@ -1,0 +1,326 @@
+"""Random programs for two libraries: what they compute, what they refuse, and every gradient must agree.
+
+A program is a list of steps on a growing pool of tensors: operators, views, in-place writes, casts, `detach`,
+`no_grad`, hooks, `retain_grad`. It runs on flambeau and on PyTorch; after each step the versions, flags, shapes and
+dtypes of the whole pool are compared, at the end values, gradients (to order three) and hook calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import warnings
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+UNARY = ("exp", "tanh", "sin", "relu", "neg", "abs", "sigmoid", "square")
+BINARY = ("add", "sub", "mul", "div", "maximum")
+VIEWS = ("tail", "select", "t", "flat", "pairs", "expand", "narrow", "unsqueeze", "diagonal", "permute", "unbind", "chunk")
+COPIES = ("clone", "sum", "sum0", "mean", "cat", "stack", "where", "matmul", "double", "gather", "masked", "contiguous",
+          "cumsum", "amax", "softmax")
+CUTS = ("detach", "data")
+INPLACE = ("add_", "add_", "mul_", "mul_", "scale_", "exp_", "tanh_", "sin_", "copy_", "zero_", "fill_", "set_row",
+           "set_mask", "clamp_", "masked_fill_", "addcmul_", "index_add_", "iadd")
+FLAGS = ("retain", "hook", "hook_double", "requires")
+ALL = UNARY + BINARY * 2 + VIEWS * 2 + COPIES + CUTS + INPLACE * 2 + FLAGS
+REFUSALS = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
+
+
+@dataclass(frozen=True)
+class Step:
+    op: str
+    i: int              # operands: numbers taken modulo the size of the pool
+    j: int
+    number: float
+    no_grad: bool
+
+
+@dataclass(frozen=True)
+class Program:
+    steps: tuple[Step, ...]
+    ending: str         # backward, twice, freed, second, third
+    seed: int
+
+
+ENDINGS = ("backward", "twice", "freed", "second", "third")
+
+
+def random_program(seed: int) -> Program:
+    """The program of a seed."""
+    r = random.Random(seed)
+    steps = tuple(Step(r.choice(ALL), r.randrange(50), r.randrange(50), r.choice((0.5, 2.0, -1.5)), r.random() < 0.08)
+                  for _ in range(r.randint(3, 15)))
+    return Program(steps, r.choice(ENDINGS), seed)
+
+
+def leaves(library: ModuleType, seed: int) -> list[Any]:
+    """Two leaves that require grad, a constant, a float64 leaf."""
+    rs = np.random.RandomState(seed % (2**32))
+    arrays = [rs.uniform(-1, 1, s) for s in ((2, 3), (3,), (2, 3), (2, 3))]
+    dtypes = ("float32", "float32", "float32", "float64")
+    made = [library.tensor(a, dtype=getattr(library, d)) for a, d in zip(arrays, dtypes, strict=True)]
+    for k in (0, 1, 3):
+        made[k].requires_grad_()
+    return made
+
+
+class Run:
+    """One run of a program on one library."""
+
+    def __init__(self, library: ModuleType, program: Program) -> None:
+        self.library, self.program = library, program
+        self.leaves = leaves(library, program.seed)
+        self.pool = list(self.leaves)
+        self.events: list[Any] = []
+
+    def step(self, s: Step) -> None:
+        x, y = self.pool[s.i % len(self.pool)], self.pool[s.j % len(self.pool)]
+        mode = self.library.no_grad() if s.no_grad else contextlib.nullcontext()
+        result: Any = None
+        try:
+            with mode:
+                result = self.apply(s, x, y)
+        except REFUSALS as error:
+            self.events.append(("refused", kind_of(error)))
+        for r in result if isinstance(result, (tuple, list)) else (result,):
+            if r is not None and not any(r is p for p in self.pool):
+                self.pool.append(r)
+        self.events.append(tuple((self._version(p), bool(p.requires_grad), tuple(p.shape), str(p.dtype)) for p in self.pool))
+
+    @staticmethod
+    def _version(p: Any) -> int:
+        return int(p._version)
+
+    def apply(self, s: Step, x: Any, y: Any) -> Any:
+        t, op = self.library, s.op
+        if op in UNARY:
+            return getattr(t, op)(x * 0.1 if op in ("exp", "square") else x)
+        if op in BINARY:
+            return getattr(t, op)(x, y)
+        if op in VIEWS:
+            return self.view(op, x)
+        if op in COPIES:
+            return self.copy(op, x, y, s)
+        if op == "detach":
+            return x.detach()
+        if op == "data":
+            return x.data
+        if op in INPLACE:
+            return self.write(op, x, y, s)
+        return self.flag(op, x)
+
+    def view(self, op: str, x: Any) -> Any:
+        if op == "tail":
+            return x[1:]
+        if op == "select":
+            return x[0]
+        if op == "t":
+            return x.transpose(0, 1)
+        if op == "flat":
+            return x.view(-1)
+        if op == "pairs":
+            return x.view(2, -1)
+        if op == "expand":
+            return x.expand(2, *x.shape)
+        if op == "narrow":
+            return x.narrow(-1, 0, 2)
+        if op == "unsqueeze":
+            return x.unsqueeze(0)
+        if op == "diagonal":
+            return x.diagonal()
+        if op == "permute":
+            return x.permute(*reversed(range(x.dim())))
+        if op == "unbind":
+            return list(x.unbind(0))[:2]
+        return list(x.chunk(2, 0))
+
+    def copy(self, op: str, x: Any, y: Any, s: Step) -> Any:
+        t = self.library
+        if op == "clone":
+            return x.clone()
+        if op == "sum":
+            return x.sum()
+        if op == "sum0":
+            return x.sum(0, keepdim=s.number > 1)
+        if op == "mean":
+            return x.mean(-1)
+        if op == "cat":
+            return t.cat([x, y], 0)
+        if op == "stack":
+            return t.stack([x, y])
+        if op == "where":
+            return t.where(x > 0, x, y)
+        if op == "matmul":
+            return x @ y.transpose(-1, -2) if y.dim() > 1 else x @ y
+        if op == "double":
+            return x.double()
+        if op == "gather":
+            return x.gather(0, t.zeros(tuple(x.shape), dtype=t.long))
+        if op == "masked":
+            return x[x > 0]
+        if op == "contiguous":
+            return x.contiguous()
+        if op == "cumsum":
+            return x.cumsum(0)
+        if op == "amax":
+            return x.amax(0)
+        return x.softmax(-1)
+
+    def write(self, op: str, x: Any, y: Any, s: Step) -> Any:
+        t = self.library
+        if op == "scale_":
+            return x.mul_(s.number)
+        if op in ("exp_", "tanh_", "sin_", "zero_"):
+            return getattr(x, op)()
+        if op == "fill_":
+            return x.fill_(s.number)
+        if op == "set_row":
+            x[0] = y
+            return x
+        if op == "set_mask":
+            x[x > 0] = s.number
+            return x
+        if op == "clamp_":
+            return x.clamp_(-0.5, 0.5)
+        if op == "masked_fill_":
+            return x.masked_fill_(x.detach() > 0.2, s.number)
+        if op == "addcmul_":
+            return x.addcmul_(y, y, value=s.number)
+        if op == "index_add_":
+            return x.index_add_(0, t.zeros(y.shape[0], dtype=t.long), y)
+        if op == "iadd":
+            x += y
+            return x
+        return getattr(x, op)(y)
+
+    def flag(self, op: str, x: Any) -> Any:
+        if op == "retain":
+            x.retain_grad()
+        elif op == "requires":
+            x.requires_grad_()
+        elif x._base is not None and x.requires_grad and x.grad_fn is None:
+            return None             # PyTorch crashes on such a hook
+        elif op == "hook":
+            k = len(self.events)
+            x.register_hook(lambda g: self.events.append(("hook", k, None if g is None else values(g))))
+        else:
+            x.register_hook(lambda g: None if g is None else g * 2.0)
+        return None
+
+    def loss(self) -> Any:
+        total = None
+        for p in self.pool[-4:]:
+            if p.requires_grad:
+                term = (p * 1.0).sum().double()
+                total = term if total is None else total + term
+        return total
+
+    def run(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for s in self.program.steps:
+                self.step(s)
+            for p in self.pool:
+                try:
+                    self.events.append(("leaf", bool(p.is_leaf)))
+                except REFUSALS:
+                    self.events.append(("leaf", "refused"))
+            try:
+                self.end()
+            except REFUSALS as error:
+                text = str(error)
+                self.events.append(("refused", kind_of(error), "inplace" in text, "second time" in text))
+            for p in self.pool:
+                self.events.append(("value", values(p), None if p.grad is None else values(p.grad)))
+
+    def end(self) -> None:
+        ending = self.program.ending
+        total = self.loss()
+        if total is None:
+            return
+        if ending == "backward":
+            total.backward()
+        elif ending == "twice":
+            total.backward(retain_graph=True)
+            total.backward()
+        elif ending == "freed":
+            total.backward()
+            total.backward()
+        else:
+            self.higher(total, 3 if ending == "third" else 2)
+
+    def higher(self, total: Any, order: int) -> None:
+        grad = self.library.autograd.grad
+        wanted = [leaf for leaf in self.leaves if leaf.requires_grad and leaf.is_leaf]
+        for _ in range(order):
+            found = grad([total], wanted, create_graph=True, allow_unused=True)
+            self.events.append(("gradients", [None if g is None else values(g) for g in found]))
+            terms = [g.sin().sum().double() for g in found if g is not None and g.requires_grad]
+            if not terms:
+                return
+            total = sum(terms[1:], terms[0])
+
+
+def kind_of(error: BaseException) -> str:
+    """The class that a user's except clause names."""
+    for kind in (IndexError, TypeError, NotImplementedError, ValueError):
+        if isinstance(error, kind):
+            return kind.__name__
+    return "RuntimeError"
+
+
+def values(t: Any) -> np.ndarray:
+    return np.array(t.detach().numpy(), dtype=np.float64)
+
+
+def agree(a: Any, b: Any) -> bool:
+    """Whether two events say the same; a gradient None and one of zeros do in higher orders."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        if a is None or b is None:
+            return False
+        return a.shape == b.shape and np.allclose(a, b, rtol=2e-3, atol=1e-4, equal_nan=True)
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        if a and b and a[0] == b[0] == "gradients":
+            return _same_gradients(a[1], b[1])
+        return len(a) == len(b) and all(agree(x, y) for x, y in zip(a, b, strict=True))
+    return a == b
+
+
+def _same_gradients(a: list, b: list) -> bool:
+    def zero(x: Any) -> bool:
+        return x is None or not np.any(np.nan_to_num(x))
+
+    return all((zero(x) and zero(y)) or (x is not None and y is not None and agree(x, y)) for x, y in zip(a, b, strict=True))
+
+
+def compare(program: Program, ours: ModuleType, theirs: ModuleType) -> str | None:
+    """The first disagreement of a program's two runs, in words; None when they agree."""
+    a, b = Run(ours, program), Run(theirs, program)
+    with np.errstate(all="ignore"):
+        a.run()
+        b.run()
+    higher = program.ending in ("second", "third")
+    ea, eb = ([e for e in r.events if not (higher and e and e[0] == "gradients")] for r in (a, b))
+    ga, gb = ([e for e in r.events if higher and e and e[0] == "gradients"] for r in (a, b))
+    for k, (x, y) in enumerate(zip(ea, eb, strict=False)):
+        if not agree(x, y):
+            return f"event {k}: flambeau {x}\n          PyTorch  {y}"
+    if len(ea) != len(eb):
+        return f"{len(ea)} events, PyTorch {len(eb)}: {ea[len(eb):len(eb) + 2]} {eb[len(ea):len(ea) + 2]}"
+    for x, y in zip(ga, gb, strict=False):
+        if not agree(x, y):
+            return f"{x}\nPyTorch {y}"
+    longer = (ga if len(ga) > len(gb) else gb)[min(len(ga), len(gb)):]
+    if any(np.any(np.nan_to_num(g)) for e in longer for g in e[1] if g is not None):
+        return f"{len(ga)} orders of gradients, PyTorch {len(gb)}"
+    return None
+
+
+def text(program: Program) -> str:
+    """A program in words, for a report."""
+    lines = [f"seed {program.seed}, ending {program.ending}"]
+    lines += [f"  {s.op:12s} {s.i} {s.j} {s.number}{'  no_grad' if s.no_grad else ''}" for s in program.steps]
+    return "\n".join(lines)

@@ -1,0 +1,35 @@
+"""Many random programs against PyTorch: `python -m tests.nightly.differential [count] [first seed]`.
+
+Prints every disagreement and a count; the exit code is 1 when there is one that `docs/differences.md` does not list.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from rich.progress import track
+
+import flambeau
+from tests.differential.programs import compare, random_program, text
+
+
+def main(argv: list[str]) -> int:
+    count, first = int(argv[0]) if argv else 20_000, int(argv[1]) if len(argv) > 1 else 0
+    torch.set_num_threads(1)
+    bad = 0
+    for seed in track(range(first, first + count), description="programs", disable=not sys.stderr.isatty()):
+        try:
+            difference = compare(random_program(seed), flambeau, torch)
+        except Exception as error:  # a crash is a disagreement too
+            difference = f"{type(error).__name__}: {error}"
+        if difference is not None:
+            bad += 1
+            if bad <= 20:
+                print(f"{text(random_program(seed))}\n  {difference}\n", flush=True)
+    print(f"{count} programs, {bad} disagree")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
