@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import arithmetic, conversion, creation, engine_ops, fills, indexing_basic, ranges, reduction
+from . import joining, layout, rearranging, shape, splitting, strided, views  # noqa: F401
 from ._record import KERNEL, PRIMITIVES, REGISTRY, Record, Sample, call, composite, ops, primitive, public
 
 __all__ = ["KERNEL", "PRIMITIVES", "REGISTRY", "Record", "Sample", "arithmetic", "call", "composite", "creation",

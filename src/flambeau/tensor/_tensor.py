@@ -8,6 +8,7 @@ from flambeau.core.objects import shape_of
 from flambeau.core.state import state
 from flambeau.ops import _assemble
 from flambeau.ops.indexing_basic import setitem
+from flambeau.ops.views import PROPERTIES
 
 from ._autograd import Autograd
 from ._convert import Conversions
@@ -37,6 +38,8 @@ class Tensor(Methods, Autograd, Conversions):
 for _name, _method in _assemble.methods().items():
     if not any(_name in c.__dict__ for c in Tensor.__mro__[:-1]):
         setattr(Tensor, _name, _method)
+for _name, _property in PROPERTIES.items():
+    setattr(Tensor, _name, _property)
 
 state.new = Tensor
 state.alloc = Methods.__new__
