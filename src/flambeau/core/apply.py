@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from mypy_extensions import i64
 
+from .errors import inference_save_error
 from .objects import (
     Cell,
     Node,
@@ -254,10 +255,39 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
             else:
                 set_edge(n, 1, t)
             mask |= op.mask1
-        if mask & 1:
-            save(n, 0, a)
-        if mask & 2:
-            save(n, 1, b)
+        if mask & 3:
+            if state.n_saved_hooks == 0:         # `save`, written out
+                if mask & 1:
+                    if ta is None:
+                        n.s0 = a
+                    else:
+                        if ta._inference:
+                            raise inference_save_error()
+                        c = ta._cell
+                        if c is None:
+                            c = Cell()
+                            ta._cell = c
+                        n.s0 = ta._array
+                        n.c0 = c
+                        n.v0 = c.stamp
+                if mask & 2:
+                    if tb is None:
+                        n.s1 = b
+                    else:
+                        if tb._inference:
+                            raise inference_save_error()
+                        c = tb._cell
+                        if c is None:
+                            c = Cell()
+                            tb._cell = c
+                        n.s1 = tb._array
+                        n.c1 = c
+                        n.v1 = c.stamp
+            else:
+                if mask & 1:
+                    save(n, 0, a)
+                if mask & 2:
+                    save(n, 1, b)
         if same and op.same_dtype:
             if ta is not None and tb is not None:
                 sa = shape_of(ta)

@@ -120,7 +120,7 @@ class Basics(TensorBase):
 
     def detach(self) -> Any:
         """The same memory and version count, outside the graph."""
-        if self._array is None or state.special != 0:
+        if self._array is None or (state.special != 0 and state.detach is not None):
             return state.detach(self)
         t = make(self._array)
         t._cell = cell_of(self)

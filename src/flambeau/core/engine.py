@@ -29,7 +29,7 @@ from .objects import (
 )
 from .op import BINARY, IDENTITY, UNARY, Formula
 from .saved import call_formula, needs_saved, read, release
-from .state import set_grad_enabled, state
+from .state import local, set_grad_enabled, state
 from .tasks import Call, Task, done, has_needed, prune, push, reach, task_edge, task_of
 from .views import grad_fn, replay
 
@@ -187,6 +187,8 @@ def loop(call: Call, xp: Any) -> None:
         g = task.grad
         task.grad = None
         x = n.extra
+        if state.n_anomaly != 0:
+            local.evaluating = n
         if x is not None:
             if x.tensor is not None or x.retain is not None:
                 g = run_tensor_hooks(call, x, g)
@@ -220,7 +222,7 @@ def loop(call: Call, xp: Any) -> None:
             if needs_saved(n):
                 extra_of(n).first_backward = call.line
             if x is not None and x.release is not None:
-                x.release()
+                x.release(n)
 
 
 def step(call: Call, task: Task, n: Node, g: Any, xp: Any, create: bool) -> None:
@@ -248,7 +250,7 @@ def step(call: Call, task: Task, n: Node, g: Any, xp: Any, create: bool) -> None
                     if gi is not None:
                         if state.n_anomaly != 0:
                             state.check_nan(n, k, gi)
-                        if gi is g and not create and not t.is_node:
+                        if gi is g and not create and not t.is_node and t.grad is None:
                             gi = state.xp.clone(g)
                         if fitted:
                             accumulate(t, gi, xp, create)
@@ -289,6 +291,8 @@ def slow(call: Call, task: Task, n: Node, g: Any, xp: Any) -> None:
 
 def deliver(call: Call, task: Task, n: Node, grads: list[Any], g: Any, xp: Any) -> None:
     create = call.create
+    x = n.extra
+    user = x is not None and x.call is not None     # may have returned a tensor that it keeps
     k: i64 = 0
     while k < n.n:
         t = task_edge(task, k)
@@ -297,7 +301,7 @@ def deliver(call: Call, task: Task, n: Node, grads: list[Any], g: Any, xp: Any) 
             if gi is not None and t.needed:
                 if state.n_anomaly != 0:
                     state.check_nan(n, k, gi)
-                if not create and not t.is_node and shares(gi, g, grads, k):
+                if not create and not t.is_node and t.grad is None and (user or shares(gi, g, grads, k)):
                     gi = state.xp.clone(gi)
                 contribute(t, edge_number(n, k), gi, xp, create)
             done(call, t)
@@ -332,7 +336,7 @@ def node_grads(task: Task, n: Node, x: Extra | None, g: Any, xp: Any, create: bo
             gs = [None] * len(x.metas) if g is None else [None if y is None else as_tensor(y) for y in g]
         else:
             gs = [None if g is None else as_tensor(g)]
-        res: Any = x.call(gs, create)
+        res: Any = x.call(n, gs, create)
         while k < count:
             y = res[int(k)]
             t = task_edge(task, k) if owner is None else None
@@ -438,7 +442,7 @@ def slice_grads(call: Call, task: Task, n: Node, x: Extra, g: Any, xp: Any) -> l
         release(inner, call.line)
         ix = inner.extra
         if ix is not None and ix.release is not None:
-            ix.release()
+            ix.release(inner)
     return grads
 
 
@@ -456,6 +460,8 @@ def annotate(error: BaseException, n: Node) -> None:
     e: Any = error
     if getattr(e, "__notes__", None):
         return
+    if state.n_anomaly != 0:
+        state.report(n)
     e.add_note("while computing the gradient of " + node_text(n))
 
 

@@ -62,8 +62,10 @@ def version_error(n: Node, what: str, c: Cell, had: i64, shape: Any, dtype: Any)
 def data_write_warning(n: Node, what: str, c: Cell) -> None:
     warnings.warn(
         "a value saved for backward was changed through .data, which autograd cannot see: the gradient computed now "
-        f"uses the changed value and may be wrong. Saved: the {what} of {node_text(n)}. Changed through .data at "
-        f"{quoted(c.code, c.lasti)}. Write under torch.no_grad() instead of through .data: then this is an error that names both lines.", UserWarning, stacklevel=2)
+        f"uses the changed value and may be wrong.\n  saved:    the {what} of {node_text(n)}\n"
+        f"  modified: through .data, at {quoted(c.code, c.lasti)}\n"
+        "  fix:      write under torch.no_grad() instead of through .data: then this is an error that names both lines.",
+        UserWarning, stacklevel=2)
 
 
 def freed_error(n: Node) -> RuntimeError:
@@ -74,8 +76,8 @@ def freed_error(n: Node) -> RuntimeError:
     return SavedValueError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
         f"been freed).\n  needed:   the saved values of {node_text(n)}{first}\n"
-        "  fix:      pass retain_graph=True to the first backward if the graph is meant to be used twice; or, if a tensor was carried over from an earlier step (a hidden state, "
-        "a running total), detach() it there.")
+        "  fix:      pass retain_graph=True to the first backward if the graph is meant to be used twice; or, if a tensor "
+        "was carried over from an earlier step (a hidden state, a running total), detach() it there.")
 
 
 def no_grad_error(index: i64, t: TensorBase, why: str) -> RuntimeError:

@@ -81,15 +81,19 @@ class Node:
         state.seq += 1
         f = _getframe(0)
         code = f.f_code
-        while code.co_filename in state.internal:
-            b: Any = f.f_back
-            if b is None:
-                break
-            f = b
-            code = f.f_code
+        if code is not state.user_code:      # not the function that made the last node: is it the user's?
+            while code.co_filename in state.internal:
+                b: Any = f.f_back
+                if b is None:
+                    break
+                f = b
+                code = f.f_code
+            state.user_code = code
         self.code: Any = code
         self.lasti: Any = f.f_lasti
         self.scope: Any = current_scope() if state.n_scoped != 0 else None
+        if state.n_anomaly != 0:
+            state.trace(self)
 
 
 class Extra:
@@ -100,14 +104,14 @@ class Extra:
         self.inner: Node | None = None         # CopySlices: the operator that wrote
         self.view: View | None = None          # CopySlices: the slice written
         self.strides: Any = None                  # CopySlices: layout of the base
-        self.call: Any = None                     # custom backward: (grads, create_graph) -> grads
-        self.release: Any = None                  # custom backward: called when saved values are given up
+        self.call: Any = None                     # custom backward: (node, grads, create_graph) -> grads
+        self.release: Any = None                  # custom backward: (node), called when saved values are given up
         self.pre: list[Any] | None = None      # node prehooks: [id, fn]
         self.post: list[Any] | None = None     # node hooks: [id, fn]
         self.tensor: list[Any] | None = None   # hooks of the outputs: [id, output number, fn]
         self.retain: dict[int, Any] | None = None   # output number -> weak reference of the tensor
         self.metadata: Any = None
-        self.traceback: Any = None                # anomaly mode: the forward stack
+        self.traceback: Any = None                # anomaly mode: (forward stack, node being differentiated then)
         self.first_backward: Any = None           # (code, instruction) of the backward that freed it
 
 

@@ -19,6 +19,7 @@ from .objects import (
     edge_number,
     make,
     shape_of,
+    version_of,
 )
 from .op import ALL_INPUTS_BIT, DTYPE, DTYPES, INPUTS, OUT, PARAM, SHAPE, SHAPES, Formula, Op
 from .state import local, state
@@ -30,7 +31,22 @@ def pack(t: TensorBase) -> Any:
     if not h:
         return None
     top = h[-1]
-    return Packed(top[0](t), top[1])
+    before = version_of(t)
+    kept: Any = top[0](t)
+    if version_of(t) != before:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors given to a pack hook are still in use by "
+            "the forward: change a clone() of them.")
+    return Packed(kept, top[1])
+
+
+def unpacked(s: Packed) -> TensorBase:
+    """What the user's unpack hook gives back."""
+    t: Any = s.unpack(s.value)
+    if not isinstance(t, TensorBase):
+        raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+                        + type(t).__name__)
+    return t
 
 
 def save(n: Node, i: i64, value: Any) -> None:
@@ -187,13 +203,13 @@ def read_input(n: Node, i: i64, create: bool) -> Any:
         check(n, c, had, input_name(n, i), s)
     if not create:
         if isinstance(s, Packed):
-            return array_of(cast(TensorBase, s.unpack(s.value)))
+            return array_of(unpacked(s))
         return s
     if s is None:
         return None
     e = edge(n, i)
     if isinstance(s, Packed):
-        u = cast(TensorBase, s.unpack(s.value))
+        u = unpacked(s)
         if e is None:
             return u
         t = make(array_of(u))
@@ -246,7 +262,7 @@ def read_output(n: Node, j: i64, create: bool, owner: Node | None) -> Any:
     if c is not None and c.stamp != had:
         check(n, c, had, "output" if not multi else "output %d" % int(j), s)
     if isinstance(s, Packed):
-        u = cast(TensorBase, s.unpack(s.value))
+        u = unpacked(s)
         if not create:
             return array_of(u)
         s = array_of(u)

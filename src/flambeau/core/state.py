@@ -29,6 +29,7 @@ class State:
         self.scope: Any = None        # the scope of thread `scope_thread`, the last to enter a module
         self.scope_thread: i64 = 0
         self.internal: dict[str, bool] = {}   # file names whose frames are never the user's
+        self.user_code: Any = None    # the user's code object that made the last node
         # Services, set once by `kernels`, `ops` and `tensor`
         self.new: Any = None          # the public Tensor class
         self.alloc: Any = None        # __new__ of its most derived native base
@@ -65,6 +66,8 @@ class State:
         self.detach: Any = None       # detach of a tensor without an array, or under interception
         self.non_leaf_grad: Any = None  # (tensor): warn that its .grad is read but never kept
         self.check_nan: Any = None    # anomaly mode: (node, input number, gradient)
+        self.trace: Any = None        # anomaly mode: (new node), keeps the stack
+        self.report: Any = None       # anomaly mode: (node), warns where the failing node was recorded
 
 
 state: Final = State()
