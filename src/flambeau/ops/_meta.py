@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.dtype import META, Device
-from flambeau.core.objects import TensorBase, make_lazy
+from flambeau.core.objects import TensorBase, array_of, make_lazy
 from flambeau.kernels import strides as _strides
 
 
@@ -48,3 +48,9 @@ class Meta:
 def meta_tensor(shape: Sequence[int], dtype: np.dtype, strides: Sequence[int] | None = None) -> TensorBase:
     """A new meta tensor."""
     return make_lazy(Meta(shape, dtype, strides))
+
+
+def to_meta(t: TensorBase, dtype: np.dtype) -> TensorBase:
+    """The shape and order of a tensor on the meta device, in a dtype."""
+    a = array_of(t)
+    return meta_tensor(a.shape, dtype, _strides.torch_strides(_strides.empty_like(a)) if not a.flags.c_contiguous else None)
