@@ -1,1 +1,51 @@
 """Layers, containers, losses and what they need: `import flambeau.nn as nn`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import functional, init, modules, parameter, utils
+from .modules import *  # noqa: F403
+from .modules import __all__ as _layers
+from .parameter import Buffer, Parameter
+
+_INSTEAD = {
+    "DataParallel": "flambeau computes on the CPU in one process: use the module itself.",
+    "parallel": "flambeau computes on the CPU in one process: use the module itself.",
+    "quantized": "quantisation is not supported: keep the floating-point layers.",
+    "SyncBatchNorm": "there is one process: use BatchNorm1d, 2d or 3d.",
+    "RNN": "loop over time with RNNCell.",
+    "LSTM": "loop over time with LSTMCell.",
+    "GRU": "loop over time with GRUCell.",
+    "MultiheadAttention": "write the attention with Linear and nn.functional.scaled_dot_product_attention or softmax.",
+    "UninitializedParameter": "give the sizes: lazy layers are not supported yet.",
+    "UninitializedBuffer": "give the sizes: lazy layers are not supported yet.",
+}
+
+__all__ = ["Buffer", "Parameter", "functional", "init", "modules", "parameter", "utils", *_layers]
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_") and hasattr(modules, name):
+        return getattr(modules, name)
+    if not name.startswith("_"):
+        try:
+            return importlib.import_module(f"{__name__}.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    text = f"module '{__name__}' has no attribute '{name}'"
+    if name.startswith("__"):
+        raise AttributeError(text)
+    import difflib
+
+    instead = _INSTEAD.get(name)
+    if instead is None and name.startswith("Lazy"):
+        instead = f"lazy layers are not supported yet: use {name[4:]} and give the sizes."
+    if instead is None and name.startswith("Transformer"):
+        instead = "build the blocks from Linear, LayerNorm and nn.functional."
+    if instead is None:
+        near = difflib.get_close_matches(name, __all__, 1)
+        instead = f"Did you mean {near[0]}?" if near else "Derive a Module with the operators that you need."
+    raise AttributeError(f"{text}: flambeau does not support it yet, or PyTorch has no such layer; {instead}")
