@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, gradcheck, graph, variable
 from ._backward import backward, grad
-from ._modes import enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad, set_grad_enabled
+from ._modes import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    is_multithreading_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
+from .anomaly_mode import detect_anomaly, set_detect_anomaly
+from .function import Function, NestedIOFunction
+from .gradcheck import gradcheck, gradgradcheck  # type: ignore[no-redef]
+from .variable import Variable
 
-__all__ = ["backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
-           "set_grad_enabled"]
+__all__ = ["Function", "NestedIOFunction", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
+           "forward_ad", "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph",
+           "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "is_multithreading_enabled", "no_grad",
+           "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable"]
+
+
+def __getattr__(name: str):  # noqa: ANN202
+    if name in ("profiler", "profiler_legacy", "profiler_util"):
+        raise AttributeError(
+            f"flambeau.autograd.{name} is not available yet. To time operators, use time.perf_counter or cProfile on the whole "
+            "step: operators are Python calls and appear there by name.")
+    raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'")

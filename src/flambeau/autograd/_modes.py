@@ -20,10 +20,10 @@ def is_inference_mode_enabled() -> bool:
     return _state.inference_enabled()
 
 
-class _Mode:
+class Mode:
     """A context manager that is a decorator too; on a generator function it covers the body, not the caller."""
 
-    def clone(self) -> _Mode:
+    def clone(self) -> Mode:
         return type(self)()
 
     def __enter__(self) -> None:
@@ -71,7 +71,7 @@ class _Mode:
         return wrapped
 
 
-class no_grad(_Mode):
+class no_grad(Mode):
     """Operators inside are not recorded: results do not require grad.
 
     >>> x = flambeau.ones(2, requires_grad=True)
@@ -92,7 +92,7 @@ class no_grad(_Mode):
         _state.set_grad_enabled(self.old)
 
 
-class enable_grad(_Mode):
+class enable_grad(Mode):
     """Operators inside are recorded, also within `no_grad`."""
 
     def __new__(cls, fn: Callable | None = None) -> Any:
@@ -106,7 +106,7 @@ class enable_grad(_Mode):
         _state.set_grad_enabled(self.old)
 
 
-class set_grad_enabled(_Mode):
+class set_grad_enabled(Mode):
     """Set the grad mode: at once as a function, until the end of the block as a context manager."""
 
     def __init__(self, mode: bool) -> None:
@@ -127,7 +127,7 @@ class set_grad_enabled(_Mode):
         _state.set_grad_enabled(self.old)
 
 
-class inference_mode(_Mode):
+class inference_mode(Mode):
     """Like `no_grad`, without version counts and view tracking: tensors made inside never enter a graph."""
 
     def __new__(cls, mode: Any = True) -> Any:
@@ -151,3 +151,28 @@ class inference_mode(_Mode):
     def __exit__(self, *error: Any) -> None:
         _state.set_inference(self.old[0])
         _state.set_grad_enabled(self.old[1])
+
+
+_multithreading = [True]
+
+
+def is_multithreading_enabled() -> bool:
+    """What set_multithreading_enabled was last given."""
+    return _multithreading[0]
+
+
+class set_multithreading_enabled(Mode):
+    """Accepted for PyTorch's programs: a backward always runs in the thread that calls it."""
+
+    def __init__(self, mode: bool) -> None:
+        self.old, self.mode = _multithreading[0], bool(mode)
+        _multithreading[0] = self.mode
+
+    def clone(self) -> set_multithreading_enabled:
+        return set_multithreading_enabled(self.mode)
+
+    def __enter__(self) -> None:
+        _multithreading[0] = self.mode
+
+    def __exit__(self, *error: Any) -> None:
+        _multithreading[0] = self.old

@@ -1,0 +1,198 @@
+"""How an operator maps tangents: its own `jvp`, the same view, or its reverse formulas transposed.
+
+A reverse formula is linear in the incoming gradient u: gi(u) = J_i^H u. Its own derivative in the direction of the
+tangent t_i is J_i t_i, the forward derivative; so no operator needs a second rule to have both modes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.apply import INPLACE, SPLIT, apply1, apply2, apply_n, apply_split, constant
+from flambeau.core.engine import fit, run_backward
+from flambeau.core.inplace import apply_inplace, apply_inplace1, apply_inplace2, saves_first
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, requires, shape_of
+from flambeau.core.op import DTYPE, DTYPES, INPUTS, NEEDS, OUT, PARAM, SHAPE, SHAPES, Formula, Op, slot
+from flambeau.core.state import grad_enabled, set_grad_enabled, state
+from flambeau.core.views import grad_fn
+
+from ._tangents import active, any_tangent, materialized, off, set_tangent, tangent_of
+
+COPY = slot("copy")
+
+
+def intercept(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
+    """Run the operator on values, then on tangents."""
+    if not active() or not any_tangent(inputs):
+        return NotImplemented
+    tangents = [tangent_of(t) if isinstance(t, TensorBase) else None for t in inputs]
+    with off():
+        if kind == INPLACE:
+            return _inplace(op, inputs, params, tangents)
+        if kind == SPLIT:
+            outs = apply_split(op, inputs[0], params)
+            for o, t in zip(outs, apply_split(op, tangents[0], params), strict=True):
+                set_tangent(o, t)
+            return outs
+        out = _call(op, inputs, params)
+        if out is NotImplemented:
+            return out
+        if op.view:
+            set_tangent(out, apply1(op, tangents[0], params))
+            return out
+        if op.differentiable:
+            several = isinstance(out, (list, tuple))
+            outs = list(out) if several else [out]
+            made = push(op, list(inputs), params, outs, tangents)
+            for o, t in zip(outs, made, strict=True):
+                if t is not None and state.is_float(dtype_of(o)):
+                    set_tangent(o, t)
+        return out
+
+
+def _call(op: Op, inputs: tuple, params: Any) -> Any:
+    if op.n_in >= 0 and len(inputs) == 1 and op.n_out == 1 and op.joint is None:
+        return apply1(op, inputs[0], params)
+    if len(inputs) == 2 and params is None and op.pointwise and op.n_in == 2 and op.joint is None:
+        return apply2(op, inputs[0], inputs[1])
+    return apply_n(op, list(inputs), params)
+
+
+def _inplace(op: Op, inputs: tuple, params: Any, tangents: list) -> Any:
+    a = inputs[0]
+    old = list(inputs)
+    if op.differentiable and (saves_first(op) or any(t is a for t in inputs[1:])):
+        before = make(state.xp.clone(array_of(a)))
+        if requires(a):
+            node = grad_fn(a)
+            before._node, before._nr, before._rg = node, a._nr, node is not None
+        old = [before if t is a else t for t in inputs]
+    if op.pointwise and params is None and op.joint is None and len(inputs) <= 2:
+        out = apply_inplace1(op, a) if len(inputs) == 1 else apply_inplace2(op, a, inputs[1])
+    else:
+        out = apply_inplace(op, list(inputs), params)
+    if out is NotImplemented:
+        return out
+    if op.differentiable and state.is_float(dtype_of(a)):
+        new = push(op, old, params, [a], tangents)[0]
+        _write_tangent(a, new)
+    return out
+
+
+def _write_tangent(a: TensorBase, new: TensorBase | None) -> None:
+    """The tangent of a after a write: into the old one's memory, which views share."""
+    own = tangent_of(a)
+    if own is None:
+        v = a._view
+        if v is not None:
+            set_tangent(v.base, materialized(v.base))
+            own = tangent_of(a)
+    if own is None or _fixed(own):
+        set_tangent(a, new if new is not None else materialized(a))
+    else:
+        apply_inplace2(COPY, own, 0.0 if new is None else new)
+
+
+def _fixed(tangent: TensorBase) -> bool:
+    """Whether a tangent cannot be written: a leaf that requires grad, or memory that elements share."""
+    array = array_of(tangent)
+    return (requires(tangent) and grad_fn(tangent) is None) or not array.flags.writeable or state.xp.overlaps(array)
+
+
+def push(op: Op, inputs: list, params: Any, outs: list, tangents: list) -> list:
+    """The tangents of the outputs."""
+    if op.jvp is not None:
+        made = op.jvp(state.ops, tangents, inputs, outs, params)
+        return list(made) if isinstance(made, (list, tuple)) else [made]
+    record = grad_enabled()
+    old = set_grad_enabled(True)
+    try:
+        return _transpose(op, inputs, params, outs, tangents, record)
+    finally:
+        set_grad_enabled(old)
+
+
+def _transpose(op: Op, inputs: list, params: Any, outs: list, tangents: list, record: bool) -> list:
+    values = _as_tensors(inputs, outs[0])
+    if not record:
+        values = [None if v is None else v.detach() for v in values]
+    results = outs if record else [o.detach() for o in outs]
+    flags = op.outputs or [True] * len(outs)
+    seeds = []
+    for o, flag in zip(outs, flags, strict=True):
+        seed = None
+        if flag and state.is_float(dtype_of(o)):
+            seed = make(np.zeros(tuple(shape_of(o)), dtype_of(o)))
+            seed._rg = True
+        seeds.append(seed)
+    if len(outs) == 1:
+        g: Any = seeds[0]
+    elif sum(flags) == 1:
+        g = seeds[list(flags).index(True)]
+    else:
+        g = list(seeds)
+    needs = [t is not None for t in tangents]
+    grads: list[Any] = []
+    if op.joint is not None:
+        grads = list(_evaluate(op.joint, g, values, results, params, needs))
+    else:
+        for f, t in zip(op.formulas, tangents, strict=False):
+            grads.append(None if f is None or t is None else _evaluate(f, g, values, results, params, needs))
+    roots, cotangents = [], []
+    for gi, t, v in zip(grads, tangents, values, strict=False):
+        if gi is None or t is None:
+            continue
+        gi = fit(gi, tuple(shape_of(v)), dtype_of(v), state.ops, True)
+        if requires(gi):
+            roots.append(gi)
+            cotangents.append(t if record else array_of(t))
+    wanted = [s for s in seeds if s is not None]
+    if not roots or not wanted:
+        return [materialized(o) if s is not None else None for o, s in zip(outs, seeds, strict=True)]
+    found = iter(run_backward(roots, cotangents, True, record, wanted, False))
+    made: list[Any] = []
+    for o, s in zip(outs, seeds, strict=True):
+        t = None if s is None else next(found)
+        made.append(materialized(o) if t is None and s is not None else t)
+    return made
+
+
+def _as_tensors(inputs: list, out: TensorBase) -> list:
+    """Numbers among the inputs as tensors."""
+    like = next((dtype_of(t) for t in inputs if isinstance(t, TensorBase)), dtype_of(out))
+    values: list[Any] = []
+    for t in inputs:
+        if t is None or isinstance(t, TensorBase):
+            values.append(t)
+        else:
+            values.append(make(constant(t, like)))
+    return values
+
+
+def _evaluate(f: Formula, g: Any, values: list, outs: list, params: Any, needs: list) -> Any:
+    """A reverse formula on Tensors, outside any node."""
+    found: list[Any] = []
+    for code in f.codes:
+        if code < OUT:
+            found.append(values[code])
+        elif code < SHAPE:
+            found.append(outs[code - OUT])
+        elif code < DTYPE:
+            found.append(tuple(shape_of(values[code - SHAPE])))
+        elif code < PARAM:
+            found.append(dtype_of(values[code - DTYPE]))
+        elif code < INPUTS:
+            found.append(params[code - PARAM])
+        elif code == INPUTS:
+            found.append(list(values))
+        elif code == SHAPES:
+            found.append([None if v is None else tuple(shape_of(v)) for v in values])
+        elif code == DTYPES:
+            found.append([None if v is None else dtype_of(v) for v in values])
+        elif code == NEEDS:
+            found.append(list(needs))
+    return f.fn(state.ops, g, *found)
+
+

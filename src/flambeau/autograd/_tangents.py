@@ -1,0 +1,79 @@
+"""Tangents of tensors: forward mode keeps in `t._tangent` the derivative of t in the direction that is followed."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.interception import FORWARD_MODE, limit, set_limit
+from flambeau.core.objects import TensorBase, array_of, make
+from flambeau.core.state import local
+
+
+class Level:
+    """One `dual_level`: what carries a tangent in it."""
+
+    def __init__(self) -> None:
+        self.tensors: list[weakref.ref] = []
+
+
+_levels: list[Level] = []
+
+
+def active() -> bool:
+    """Whether forward mode is on in this thread."""
+    return bool(_levels) and getattr(local, "forward_mode", True)
+
+
+@contextmanager
+def off() -> Iterator[None]:
+    """No tangents are computed inside, in this thread."""
+    if not _levels:
+        yield
+        return
+    old = limit()
+    if old > FORWARD_MODE:
+        set_limit(FORWARD_MODE)
+    try:
+        yield
+    finally:
+        set_limit(old)
+
+
+def tangent_of(t: TensorBase) -> TensorBase | None:
+    """The tangent of t; that of a view is the same view of its base's."""
+    own = t._tangent
+    if own is not None or not _levels:
+        return own
+    v = t._view
+    if v is not None and v.base._tangent is not None:
+        from flambeau.core.engine import replay_tensor
+
+        with off():
+            found = replay_tensor(v, v.base._tangent)
+        set_tangent(t, found)
+        return found
+    return None
+
+
+def set_tangent(t: TensorBase, tangent: TensorBase) -> None:
+    """Make tangent that of t, until the level ends."""
+    t._tangent = tangent
+    if _levels:
+        _levels[-1].tensors.append(weakref.ref(t))
+
+
+def any_tangent(values: Any) -> bool:
+    """Whether some tensor among values has a tangent."""
+    return bool(_levels) and any(isinstance(v, TensorBase) and tangent_of(v) is not None for v in values)
+
+
+def materialized(t: TensorBase) -> TensorBase:
+    """A tangent of zeros."""
+    return make(np.zeros_like(array_of(t)))
+
+
