@@ -11,4 +11,6 @@ from . import _namespace  # noqa: E402
 
 globals().update(_namespace.public_names())
 
+__getattr__ = _namespace.later
+
 __all__ = ["__version__", *_namespace.public_names()]

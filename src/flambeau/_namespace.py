@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import math
 import os
 from typing import Any
 
@@ -15,7 +17,8 @@ services.install()
 
 from . import ops  # noqa: E402
 from .ops import _assemble  # noqa: E402
-from .tensor import Tensor, _methods  # noqa: E402
+from .tensor import Tensor, _dlpack, _legacy, _methods, _numbers, _printing, _storage  # noqa: E402
+from . import _switches  # noqa: E402  isort: skip
 
 from . import autograd  # noqa: E402  isort: skip
 
@@ -40,6 +43,11 @@ def public_names() -> dict[str, Any]:
     names.update(_assemble.functions("torch"))
     names.update({k: v for k, v in vars(_methods).items()      # the compiled functions win
                   if k in names and callable(v) and not k.startswith("_")})
+    names.update(_switches.names())
+    names.update(_legacy.old_types())
+    names.update({k: getattr(_numbers, k) for k in (
+        "can_cast", "finfo", "get_default_device", "get_default_dtype", "iinfo", "promote_types", "result_type",
+        "set_default_device", "set_default_dtype", "set_default_tensor_type")})
     names.update(_dtype.by_name)
     names.update(
         Tensor=Tensor, Size=Size, dtype=_dtype.DType, device=_dtype.Device, layout=_dtype.Layout,
@@ -48,11 +56,42 @@ def public_names() -> dict[str, Any]:
         half=_dtype.by_name["float16"], float=_dtype.by_name["float32"], double=_dtype.by_name["float64"],
         short=_dtype.by_name["int16"], int=_dtype.by_name["int32"], long=_dtype.by_name["int64"],
         cfloat=_dtype.by_name["complex64"], cdouble=_dtype.by_name["complex128"],
+        sparse_coo=_dtype.SPARSE_COO, sparse_csr=_dtype.SPARSE_CSR, set_printoptions=_printing.set_printoptions,
+        from_dlpack=_dlpack.from_dlpack, to_dlpack=_dlpack.to_dlpack, UntypedStorage=_storage.UntypedStorage,
+        TypedStorage=_storage.TypedStorage, pi=math.pi, e=math.e, inf=math.inf, nan=math.nan, newaxis=None,
         autograd=autograd, no_grad=autograd.no_grad, enable_grad=autograd.enable_grad,
         set_grad_enabled=autograd.set_grad_enabled, is_grad_enabled=autograd.is_grad_enabled,
         inference_mode=autograd.inference_mode, is_inference_mode_enabled=autograd.is_inference_mode_enabled,
     )
     return names
+
+
+SUBMODULES = frozenset((
+    "_C", "amp", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "func", "jit", "linalg",
+    "mps", "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "random", "return_types", "serialization",
+    "special", "testing", "types", "utils", "version", "xpu",
+))
+LATER = {       # names that live in a submodule, which is imported when they are first asked for
+    "load": "serialization", "save": "serialization", "compile": "compiler", "vmap": "func", "autocast": "amp",
+    "Generator": "random", "default_generator": "random", "manual_seed": "random", "seed": "random",
+    "initial_seed": "random", "get_rng_state": "random", "set_rng_state": "random", "hub": "hub",
+}
+
+
+def later(name: str) -> Any:
+    """A submodule, or a name of one, when it is first asked for (`flambeau.__getattr__`)."""
+    package = __package__ or "flambeau"
+    for module, attribute in ((name, None),) if name in SUBMODULES else ((LATER.get(name), name),):
+        if module is None:
+            break
+        try:
+            found = importlib.import_module(f"{package}.{module}")
+        except ModuleNotFoundError as error:
+            if error.name != f"{package}.{module}":
+                raise
+            break
+        return found if attribute is None else getattr(found, attribute)
+    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
 
 
 _ = ops

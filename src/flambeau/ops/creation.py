@@ -163,9 +163,7 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
     elif isinstance(obj, np.generic):
         shared = None
     elif hasattr(obj, "__dlpack__"):
-        from ._dlpack import from_dlpack
-
-        shared = from_dlpack(obj)
+        shared = make(share_array(np.from_dlpack(obj)))
     elif _has_buffer(obj):
         shared = make(buffer_array(obj, default_array_type() if d is None else d, -1, 0))
     if shared is None:

@@ -4,42 +4,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.objects import shape_of
+from flambeau.core import dtype as dtypes
 from flambeau.core.state import state
-from flambeau.ops import _assemble
+from flambeau.ops import _assemble, views
 from flambeau.ops.indexing_basic import setitem
-from flambeau.ops.views import PROPERTIES
+from flambeau.ops.matmul import OPERATORS
 
+from . import _legacy
 from ._autograd import Autograd
 from ._convert import Conversions
+from ._dlpack import DLPack
+from ._facts import Facts
 from ._methods import Methods
+from ._python import Python, of_class
 from ._repr import text
+from ._storage import Storage
 
 
-class Tensor(Methods, Autograd, Conversions):
-    """A multi-dimensional array of one dtype that can be differentiated."""
+class Tensor(Methods, Autograd, Conversions, Storage, Facts, Python, DLPack):
+    """A multi-dimensional array of one dtype that can be differentiated.
 
-    def __init__(self, *args: Any) -> None:
+    `torch.Tensor(2, 3)` makes uninitialised memory of that shape, `torch.Tensor([1, 2])` a tensor of the data in the
+    default dtype; prefer torch.empty and torch.tensor, which say so.
+    """
+
+    __module__ = "flambeau"
+
+    def __new__(cls, *args: Any, device: Any = None) -> Any:
+        t = _legacy.new_tensor(args, dtypes.default[0].array_type, device)
+        return t if cls is Tensor else of_class(t, cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return text(self, tensor_contents)
 
+    def __str__(self) -> str:
+        return repr(self)
+
     def __setitem__(self, key: Any, value: Any) -> None:
         setitem(self, key, value)
 
-    def __len__(self) -> int:
-        shape = shape_of(self)
-        if not shape:
-            raise TypeError("len() of a 0-d tensor: it has no first dimension")
-        return shape[0]
+    __hash__ = Methods.__hash__
+    new = _legacy.new
 
 
-for _name, _method in _assemble.methods().items():
+for _name, _method in {**_assemble.methods(), **views.PROPERTIES}.items():
     if not any(_name in c.__dict__ for c in Tensor.__mro__[:-1]):
         setattr(Tensor, _name, _method)
-for _name, _property in PROPERTIES.items():
-    setattr(Tensor, _name, _property)
 
 state.new = Tensor
 state.alloc = Methods.__new__
