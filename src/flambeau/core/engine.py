@@ -127,6 +127,8 @@ def run_backward(roots: list[Any], seeds: list[Any], retain: bool, create: bool,
     if previous is not token.MISSING:
         state.loud_value = previous          # hooks run with the user's own NumPy settings
     old = set_grad_enabled(create)
+    outer: Any = getattr(local, "call", None)
+    local.call = call
     try:
         i: i64 = 0
         for r in roots:
@@ -155,6 +157,8 @@ def run_backward(roots: list[Any], seeds: list[Any], retain: bool, create: bool,
                 else:
                     call.leaves.append(task)
         loop(call, xp)
+        for fn in call.callbacks:
+            fn()
         if inputs is None:
             return None
         res: list[Any] = []
@@ -166,6 +170,7 @@ def run_backward(roots: list[Any], seeds: list[Any], retain: bool, create: bool,
             res.append(None if gw is None else as_tensor(gw))
         return res
     finally:
+        local.call = outer
         set_grad_enabled(old)
         state.quiet_reset(token)
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 from mypy_extensions import i64
 
 from .objects import Node, edge
+from .state import local
 
 
 class Task:
@@ -42,6 +43,8 @@ class Call:
         self.next: Task | None = None
         self.leaves: list[Task] = []
         self.line: Any = None               # (code, instruction) of the user's backward call
+        self.notes: dict[Any, Any] | None = None    # of hooks that act once in a call
+        self.callbacks: list[Any] = []      # called when the backward is done
 
 
 def push(call: Call, task: Task) -> None:
@@ -132,6 +135,26 @@ def has_needed(task: Task) -> bool:
             if x is not None and x.needed:
                 return True
     return False
+
+
+def current_call() -> Any:
+    """The innermost backward that runs in this thread, or None."""
+    return getattr(local, "call", None)
+
+
+def notes_of(call: Call) -> dict[Any, Any]:
+    """What hooks keep for the duration of a call."""
+    d = call.notes
+    if d is None:
+        d = {}
+        call.notes = d
+    return d
+
+
+def will_reach(call: Call, target: Any) -> bool:
+    """Whether a gradient may come to a node or leaf in this call."""
+    t = call.tasks.get(target)
+    return t is not None and (t.needed or not call.pruned)
 
 
 def prune(call: Call, starts: list[Task], wanted: list[Any]) -> None:

@@ -1,0 +1,73 @@
+"""Who intercepts operators: forward mode, tensor subclasses, profiler, capture. Several at once, in a fixed order.
+
+While something is registered, `apply` asks `intercept` before it runs a kernel. Interceptors are called from the
+outermost (the highest order) inwards until one answers. An interceptor that calls operators itself decides who
+sees those: inside `below(order)` only interceptors of a lower order do, in this thread.
+"""
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .state import intercepting, local, state
+
+FORWARD_MODE: Final = 10       # orders, from the innermost
+CAPTURE: Final = 20
+PROFILER: Final = 30
+MODES: Final = 40
+SUBCLASS: Final = 50
+
+_registered: list[tuple[int, Any]] = []
+
+
+def register(order: int, fn: Any) -> None:
+    """Ask fn(op, inputs, params, kind) for every operator: it answers with a value, or NotImplemented to pass."""
+    found: list[tuple[int, Any]] = list(_registered)
+    found.append((order, fn))
+    found.sort(key=order_of, reverse=True)
+    _registered[:] = found
+    intercepting(1)
+
+
+def order_of(entry: tuple[int, Any]) -> int:
+    return entry[0]
+
+
+def unregister(order: int, fn: Any) -> None:
+    """Undo one `register`."""
+    found: list[tuple[int, Any]] = list(_registered)
+    i = 0
+    while i < len(found):
+        entry = found[i]
+        if entry[0] == order and entry[1] == fn:
+            del found[i]
+            _registered[:] = found
+            intercepting(-1)
+            return
+        i += 1
+
+
+def limit() -> int:
+    """Only interceptors below this order act in this thread now."""
+    n: int = getattr(local, "intercept_limit", 1000000)
+    return n
+
+
+def set_limit(order: int) -> int:
+    """Let only interceptors below `order` act in this thread; returns the old limit."""
+    old = limit()
+    local.intercept_limit = order
+    return old
+
+
+def intercept(op: Any, inputs: Any, params: Any, kind: Any) -> Any:
+    """The answer of the outermost interceptor that gives one, or NotImplemented."""
+    n = limit()
+    for entry in list(_registered):
+        if entry[0] < n:
+            r: Any = entry[1](op, inputs, params, kind)
+            if r is not NotImplemented:
+                return r
+    return NotImplemented
+
+
+state.intercept = intercept
