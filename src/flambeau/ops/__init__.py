@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from . import arithmetic, conversion, creation, engine_ops, fills, indexing_basic, ranges, reduction
-from . import joining, layout, rearranging, shape, splitting, strided, views  # noqa: F401
+from . import addmm, einsum, joining, layout, matmul, rearranging, shape, splitting, strided, views  # noqa: F401
+from . import random, random_fills, random_samples  # noqa: F401
+from . import cumulative, extrema, sorting  # noqa: F401
 from ._record import KERNEL, PRIMITIVES, REGISTRY, Record, Sample, call, composite, ops, primitive, public
 
 __all__ = ["KERNEL", "PRIMITIVES", "REGISTRY", "Record", "Sample", "arithmetic", "call", "composite", "creation",

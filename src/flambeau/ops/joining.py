@@ -17,7 +17,7 @@ from flambeau.kernels import joining, strides
 from ._args import dim as one_dim
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from .shape import atleast_1d, atleast_2d, atleast_3d, reshaped
-from .views import EXPAND, TRANSPOSE
+from .views import EXPAND
 
 # ------------------------------------------------------------------------------------- cat and stack
 
@@ -212,7 +212,6 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
         view = reshaped(x, (1,) * i + (sizes[i],) + (1,) * (len(found) - 1 - i))
         grids.append(apply1(EXPAND, view, (sizes,)))
     if swap:
-        grids = [apply1(TRANSPOSE, x, (0, 1)) for x in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 

@@ -223,6 +223,9 @@ SQUEEZE_DIM = primitive("squeeze_dim", strides.squeeze, params=("dim",), view=Tr
                         self=lambda xp, g, self_shape: xp.reshape(g, self_shape))
 SQUEEZE_DIMS = primitive("squeeze_dims", strides.squeeze, params=("dim",), view=True, expr=KERNEL, node="SqueezeBackward2",
                          self=lambda xp, g, self_shape: xp.reshape(g, self_shape))
+# Of a fresh result of our own: PyTorch writes squeeze_(), whose node this is.
+SQUEEZE_OWN = primitive("_squeeze_dim", strides.squeeze, params=("dim",), expr=KERNEL, node="SqueezeBackward4",
+                        self=lambda xp, g, dim: xp.unsqueeze(g, dim))
 UNSQUEEZE = primitive("unsqueeze", strides.unsqueeze, params=("dim",), view=True, expr=KERNEL,
                       self=lambda xp, g, dim: xp.squeeze_dim(g, dim))
 
