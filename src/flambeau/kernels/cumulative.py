@@ -120,3 +120,38 @@ def diff(a: np.ndarray, n: int = 1, dim: int = -1) -> np.ndarray:
         later, earlier = a[(*lead, slice(1, None))], a[(*lead, slice(None, -1))]
         a = np.logical_xor(later, earlier) if a.dtype == np.bool_ else later - earlier
     return a
+
+
+def shift(a: np.ndarray, dim: int, by: int, fill: float = 0) -> np.ndarray:
+    """Return a moved by one place along dim: forward for by = 1, back for -1; the place left is filled."""
+    out = np.empty(a.shape, a.dtype)
+    if a.ndim == 0 or a.shape[dim] == 0:
+        out.fill(fill)
+        return out
+    lead = (slice(None),) * dim
+    if by > 0:
+        out[(*lead, slice(1, None))] = a[(*lead, slice(None, -1))]
+        out[(*lead, 0)] = fill
+    else:
+        out[(*lead, slice(None, -1))] = a[(*lead, slice(1, None))]
+        out[(*lead, -1)] = fill
+    return out
+
+
+def scan(a: np.ndarray, b: np.ndarray, dim: int, reverse: bool) -> np.ndarray:
+    """Return the recurrence out[k] = a[k] + b[k] * out[k - 1] along dim (b[0] is not used).
+
+    In reverse out[k] = a[k] + b[k + 1] * out[k + 1]: the adjoint for the conjugate of b.
+    """
+    if a.ndim == 0:
+        return a.copy()
+    half = a.dtype.name in ("float16", "bfloat16")
+    out = np.array(np.moveaxis(a, dim, 0), np.float32 if half else a.dtype, order="C")
+    factors = np.moveaxis(b, dim, 0)
+    if reverse:
+        for i in range(len(out) - 2, -1, -1):
+            out[i] += factors[i + 1] * out[i + 1]
+    else:
+        for i in range(1, len(out)):
+            out[i] += factors[i] * out[i - 1]
+    return np.ascontiguousarray(np.moveaxis(out, 0, dim)).astype(a.dtype, copy=False)

@@ -13,13 +13,14 @@ import numpy as np
 
 from flambeau.core.apply import apply1
 from flambeau.core.dtype import DType
-from flambeau.core.objects import TensorBase
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.kernels import reduce as k
+from flambeau.kernels.services import is_float
 from flambeau.kernels.strides import restride_bytes
 
-from ._args import np_dtype, tensor
+from ._args import ndim, np_dtype, tensor
 from ._pointwise import fused
-from ._record import KERNEL, call, kernels, ops, primitive, public
+from ._record import KERNEL, PRIMITIVES, call, kernels, ops, primitive, public
 
 Dim = int | Sequence[int] | None
 
@@ -75,7 +76,7 @@ def _mean_all_backward(g: np.ndarray, shape: tuple) -> np.ndarray:
 
 
 fused("mean_all_backward", _mean_all_backward,
-      lambda xp, g, shape: xp.spread_all(g, shape) / max(count(shape, None), 0))
+      lambda xp, g, shape: xp.spread_all(g, shape) / count(shape, None))
 MEAN_ALL = primitive("mean_all", lambda a, dtype=None: k.mean(a, None, False, dtype), params=("dtype",),
                      node="MeanBackward0", expr=KERNEL,
                      self=lambda xp, g, self_shape: xp.mean_all_backward(g, self_shape))
@@ -166,3 +167,150 @@ def mean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType | N
             return apply1(MEAN_ALL, input)
         return apply1(MEAN_ALL, tensor(input, "mean"), (np_dtype(dtype),))
     return apply1(MEAN, tensor(input, "mean"), (as_dim(dim), keepdim, np_dtype(dtype)))
+
+
+# --------------------------------------------------------------------------------- products
+
+
+def _without(xp: Any, a: Any, dim: int) -> Any:
+    # For each element the product of the others along dim: what stands before it times what stands after it. No
+    # division, so that zeros do no harm, and derivatives of any order are right.
+    return xp.shift(xp.cumprod(a, dim), dim, 1, 1) * xp.flip(xp.shift(xp.cumprod(xp.flip(a, (dim,)), dim), dim, 1, 1), (dim,))
+
+
+def _prod_safe(xp: Any, g: Any, a: Any, out: Any, dim: Dim, keepdim: bool) -> Any:
+    shape = a.shape
+    if dim is None:
+        flat = xp.reshape(a, (-1,))
+        return xp.reshape(g * xp.conj(_without(xp, flat, 0)), shape)
+    return xp.spread(g, shape, dim, keepdim) * xp.conj(_without(xp, a, dim % max(1, len(shape))))
+
+
+def _prod_backward(g: np.ndarray, a: np.ndarray, out: np.ndarray, dim: Dim, keepdim: bool) -> np.ndarray:
+    if a.size == 0 or a.all():
+        return _spread(g * kernels.conj(out), a.shape, dim, keepdim) / kernels.conj(a)
+    return _prod_safe(kernels, g, a, out, dim, keepdim)
+
+
+fused("prod_backward", _prod_backward, _prod_safe)
+
+
+def _prod_formula(xp: Any, g: Any, self: Any, out: Any, dim: Dim, keepdim: bool, dtype: Any) -> Any:
+    return xp.prod_backward(g, self if dtype is None else xp.cast(self, dtype), out, dim, keepdim)
+
+
+def _prod_all_formula(xp: Any, g: Any, self: Any, out: Any, dtype: Any) -> Any:
+    return _prod_formula(xp, g, self, out, None, False, dtype)
+
+
+PROD_ALL = primitive("prod_all", lambda a, dtype: k.prod(a, None, False, dtype), params=("dtype",), check_float=True,
+                     node="ProdBackward0", expr=KERNEL, self=_prod_all_formula)
+PROD = primitive("prod", k.prod, params=("dim", "keepdim", "dtype"), check_float=True, node="ProdBackward1", expr=KERNEL,
+                 self=_prod_formula)
+
+
+def _prod_samples(t: Any) -> list:
+    kw = {"low": 0.5, "high": 2.0}
+    return [call(t(3, 4, **kw)), call(t(3, 4, **kw), 1), call(t(3, 4, **kw), -2, True), call(t(**kw)), call(t(**kw), 0),
+            call(t(0, 2), 0), call(t(0)), call(t(3, dtype="int64")), call(t(4, 3, transposed=True, **kw), 0)]
+
+
+@public(op=PROD, samples=_prod_samples, errors=lambda t: [(call(t(3), 4), IndexError, "out of range")])
+def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+    """Product of the elements, of all or along one dimension; the gradient is right where elements are zero.
+
+    Args:
+        dtype: of the result and of the multiplication; by default input's, int64 for integers and bool.
+
+    >>> flambeau.prod(flambeau.tensor([2., 3.])).item()
+    6.0
+    """
+    tensor(input, "prod")
+    if dim is None:
+        out = apply1(PROD_ALL, input, (np_dtype(dtype),))
+        return ops.reshape(out, (1,) * ndim(input)) if keepdim else out
+    if not isinstance(dim, (int, np.integer)):
+        raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
+    return apply1(PROD, input, (int(dim), keepdim, np_dtype(dtype)))
+
+
+# --------------------------------------------------------------------------------- without nan
+
+NANSUM = primitive("nansum", k.nansum, params=("dim", "keepdim", "dtype"), check_float=True, expr=KERNEL,
+                   self=lambda xp, g, self, dim, keepdim: xp.drop(xp.spread(g, self.shape, dim, keepdim), xp.isnan(self)))
+
+
+@public(op=NANSUM, samples=reduction_samples(), errors=_DIM_ERRORS)
+def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+    """Sum with nan counted as zero; see `sum`.
+
+    >>> flambeau.nansum(flambeau.tensor([1., float("nan")])).item()
+    1.0
+    """
+    return apply1(NANSUM, tensor(input, "nansum"), (as_dim(dim), keepdim, np_dtype(dtype)))
+
+
+@public(samples=reduction_samples(), errors=lambda t: [
+    (call(t(3, dtype="int64")), RuntimeError, "floating point or complex dtype")])
+def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType | None = None) -> Any:
+    """Mean of what is not nan; nan where nothing is. See `mean`.
+
+    >>> flambeau.nanmean(flambeau.tensor([1., float("nan"), 3.])).item()
+    2.0
+    """
+    if not is_float(dtype_of(tensor(input, "nanmean"))):
+        raise RuntimeError(
+            f"nanmean(): expected input to have floating point or complex dtype but got {dtype_of(input).name}")
+    there = apply1(PRIMITIVES["isnan"], input.detach())
+    total = nansum(input, dim, keepdim, dtype=dtype)
+    n = make(np.subtract(count(shape_of(input), as_dim(dim)), array_of(sum(there, dim, keepdim))).astype(dtype_of(total)))
+    return total / n
+
+
+# --------------------------------------------------------------------------------- truth and counting
+
+ALL = primitive("all", k.all, params=("dim", "keepdim"), differentiable=False, expr=KERNEL)
+ANY = primitive("any", k.any, params=("dim", "keepdim"), differentiable=False, expr=KERNEL)
+COUNT_NONZERO = primitive("count_nonzero", k.count_nonzero, params=("dim",), differentiable=False, expr=KERNEL)
+
+
+def _truth_samples(t: Any) -> list:
+    return [call(t(3, 4, dtype="bool")), call(t(3, 4, dtype="bool"), 1), call(t(3, 4, grad=False), (0, 1), True),
+            call(t(0, 2, grad=False), 0), call(t(grad=False)), call(t(3, 4, dtype="int64"), dim=-1, keepdim=True)]
+
+
+@public(op=ALL, differentiable=False, samples=_truth_samples, errors=lambda t: _DIM_ERRORS(t)[:1])
+def all(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether every element is nonzero, of all or along dimensions; true where there is none.
+
+    Returns:
+        bool tensor (uint8 for uint8).
+
+    >>> flambeau.all(flambeau.tensor([True, False])).item()
+    False
+    """
+    return apply1(ALL, tensor(input, "all"), (as_dim(dim), keepdim))
+
+
+@public(op=ANY, differentiable=False, samples=_truth_samples, errors=lambda t: _DIM_ERRORS(t)[:1])
+def any(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether some element is nonzero, of all or along dimensions; false where there is none.
+
+    Returns:
+        bool tensor (uint8 for uint8).
+
+    >>> flambeau.any(flambeau.tensor([True, False])).item()
+    True
+    """
+    return apply1(ANY, tensor(input, "any"), (as_dim(dim), keepdim))
+
+
+@public(op=COUNT_NONZERO, differentiable=False, out=False, errors=lambda t: _DIM_ERRORS(t)[:1], samples=lambda t: [
+    call(t(3, 4, grad=False)), call(t(3, 4, dtype="int64"), 1), call(t(3, 4, dtype="bool"), (0, 1)), call(t(0))])
+def count_nonzero(input: Any, dim: Any = None) -> Any:
+    """Number of nonzero elements (int64), of all or along dimensions.
+
+    >>> flambeau.count_nonzero(flambeau.tensor([0, 3, 2])).item()
+    2
+    """
+    return apply1(COUNT_NONZERO, tensor(input, "count_nonzero"), (as_dim(dim),))
