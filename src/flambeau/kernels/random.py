@@ -284,10 +284,16 @@ geometric_ = _filling(geometric)
 
 
 def normal_(engine: MersenneTwister, out: np.ndarray, mean: float, std: float) -> None:
-    """`normal` into `out`; where `out` is not C-contiguous, one by one in the order of its memory."""
+    """`normal` into `out`; where `out` is not C-contiguous, `normal_serial_`."""
     if out.flags.c_contiguous:
         out[...] = normal(engine, out.shape, mean, std, out.dtype)
-    elif out.dtype.char in _REAL:
+    else:
+        normal_serial_(engine, out, mean, std)
+
+
+def normal_serial_(engine: MersenneTwister, out: np.ndarray, mean: float, std: float) -> None:
+    """Normals one by one whatever their number, filling `out` in the order of its memory."""
+    if out.dtype.char in _REAL:
         parts = _serial_normal(engine, 2 * out.size, mean, std / math.sqrt(2.0), _REAL[out.dtype.char])
         fill_in_memory_order(out, parts.view(out.dtype))
     else:

@@ -1,0 +1,150 @@
+"""What the random operators refuse: dtypes and parameters, with the words of PyTorch's messages."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.objects import TensorBase, array_of
+
+_FLOATS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}  # bits of a significand
+_COMPLEX = {"complex64": "float32", "complex128": "float64"}
+_NAMES = {
+    "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long", "float16": "Half",
+    "bfloat16": "BFloat16", "float32": "Float", "float64": "Double", "bool": "Bool", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
+_LARGEST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": 3.4028234663852886e38,
+            "float64": 1.7976931348623157e308}
+
+
+def number(value: Any, function: str, argument: str) -> float:
+    """A real number, also from a tensor of one element."""
+    if isinstance(value, TensorBase):
+        value = array_of(value).item()
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(f"{function}(): argument '{argument}' must be float, not {type(value).__name__}")
+    return float(value)
+
+
+def integer(value: Any, function: str, argument: str) -> int:
+    """An integer, also from an integer tensor of one element."""
+    if isinstance(value, TensorBase):
+        value = array_of(value).item()
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"{function}(): argument '{argument}' must be int, not {type(value).__name__}")
+    return int(value.__index__())
+
+
+def floating(function: str, dtype: np.dtype, complex_too: bool = False) -> None:
+    """Refuse a dtype in which a continuous distribution has no numbers."""
+    if dtype.name not in _FLOATS and not (complex_too and dtype.name in _COMPLEX):
+        raise NotImplementedError(
+            f'"{function}" not implemented for \'{_NAMES.get(dtype.name, dtype.name)}\': the distribution is continuous. '
+            "Use a floating dtype, for example dtype=torch.float32.")
+
+
+def continuous(function: str, title: str, dtype: np.dtype) -> None:
+    """As `floating`, for the two operators that say so in another type of error."""
+    if dtype.name not in _FLOATS:
+        raise RuntimeError(
+            f"{function}: {title} distribution is a continuous probability distribution. dtype must be a floating point "
+            f"but you specified {_NAMES.get(dtype.name, dtype.name)}")
+
+
+def uniform_bounds(low: float, high: float, dtype: np.dtype) -> None:
+    name = _COMPLEX.get(dtype.name, dtype.name)
+    largest = _LARGEST[name]
+    for word, bound in (("from", low), ("to", high)):
+        if not -largest <= bound <= largest:
+            raise RuntimeError(f"{word} is out of bounds for {name}: uniform_ got {word}={bound:g}")
+    if low > high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+    if high - low > largest:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= the largest {name}, but found to={high:g} and from={low:g}, whose difference "
+            "exceeds that limit")
+
+
+def integer_bounds(low: int, high: int, dtype: np.dtype) -> None:
+    """Refuse an empty range, or one with integers that the dtype does not have."""
+    if low >= high:
+        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    discrete(dtype)
+    name, digits = dtype.name, _FLOATS.get(dtype.name)
+    if digits is not None:
+        least, largest = -_LARGEST[name], _LARGEST[name]
+    elif dtype.kind == "b":
+        least, largest = 0, 1
+    else:
+        least, largest = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for word, bound in (("from", low), ("to - 1", high - 1)):
+        if not least <= bound <= largest:
+            raise RuntimeError(f"{word} is out of bounds for {name}: {bound} does not lie in [{least:g}, {largest:g}]")
+        if digits is not None and not -(1 << digits) <= bound <= 1 << digits:
+            warnings.warn(
+                f"{word} is out of bounds [-(2^{digits}), 2^{digits}]: {name} has not every integer outside of it, so some "
+                "numbers come twice as often and others never. Draw integers of dtype torch.int64, and convert.",
+                UserWarning, stacklevel=4)
+
+
+def discrete(dtype: np.dtype) -> None:
+    """Refuse a dtype without an order."""
+    if dtype.kind == "c":
+        raise NotImplementedError(
+            f'"random_" not implemented for \'{_NAMES[dtype.name]}\': it handles only integral, floating-point and boolean '
+            "types")
+
+
+def probability(p: float, function: str = "bernoulli_") -> None:
+    if not 0.0 <= p <= 1.0:
+        raise RuntimeError(f"{function} expects p to be in [0, 1], but got p={p:g}")
+
+
+def probabilities(p: np.ndarray) -> None:
+    """Refuse what is no array of probabilities."""
+    floating("bernoulli", p.dtype)
+    if p.size and not (p.min() >= 0 and p.max() <= 1):
+        raise RuntimeError(
+            f"bernoulli: Expected p_in >= 0 && p_in <= 1 to be true, but got values from {float(p.min()):g} to "
+            f"{float(p.max()):g}. Probabilities lie in [0, 1]: apply torch.sigmoid or clamp first.")
+
+
+def deviation(std: float) -> None:
+    if not std >= 0.0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+
+
+def deviations(std: np.ndarray) -> None:
+    if std.dtype.kind == "c":
+        raise RuntimeError("normal expects standard deviation to be non-complex")
+    if std.size and not std.min() >= 0:
+        raise RuntimeError(f"normal expects all elements of std >= 0.0, but found {float(std.min()):g}")
+
+
+def positive(value: float, function: str, name: str) -> None:
+    if not value > 0.0:
+        raise RuntimeError(f"{function} expects {name} > 0.0, but found {name}={value:g}")
+
+
+def open_probability(p: float, function: str) -> None:
+    if not 0.0 < p < 1.0:
+        raise RuntimeError(f"{function} expects p to be in (0, 1), but got p={p:g}")
+
+
+def weights(p: np.ndarray, num_samples: int, replacement: bool) -> None:
+    """Refuse arguments of `multinomial` whose shape or dtype is no distribution's."""
+    if p.ndim not in (1, 2):
+        raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim, not {p.ndim}: give weights (C,) or (N, C)")
+    if p.dtype.name not in _FLOATS:
+        raise RuntimeError(
+            f"multinomial only supports floating-point dtypes for input, got: {_NAMES.get(p.dtype.name, p.dtype.name)}. "
+            "Convert the weights with .float().")
+    if num_samples <= 0:
+        raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
+    if not replacement and num_samples > p.shape[-1]:
+        raise RuntimeError(
+            "multinomial: cannot sample n_sample > prob_dist.size(-1) samples without replacement: "
+            f"{num_samples} samples of {p.shape[-1]} categories. Pass replacement=True.")
