@@ -22,6 +22,8 @@ from math import prod
 
 import numpy as np
 
+from flambeau.kernels.sums import channel_dot, channel_sum, column_sum, row_dot, row_sum
+
 __all__ = [
     "batch_norm",
     "batch_norm_backward",
@@ -52,24 +54,16 @@ def _as(array: Optional, dtype: np.dtype, *shape: int) -> Optional:
     return None if array is None else array.astype(dtype, copy=False).reshape(shape)
 
 
-def _row_sum(x: np.ndarray) -> np.ndarray:
-    return np.add.reduce(x, 1, None, None, True)
-
-
-def _row_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.einsum("rd,rd->r", a, b)[:, None]
-
-
 # Rows that share statistics: layer, group, instance and RMS norms
 
 
 def _normalise_rows(x: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x (R, D) to (xhat (R, D), mean (R, 1), invstd (R, 1))."""
     count = x.dtype.type(max(x.shape[1], 1))
-    mean = _row_sum(x)
+    mean = row_sum(x)
     mean /= count
     xhat = x - mean
-    invstd = _row_dot(xhat, xhat)
+    invstd = row_dot(xhat, xhat)
     invstd /= count
     invstd += x.dtype.type(eps)
     np.sqrt(invstd, out=invstd)
@@ -81,9 +75,9 @@ def _normalise_rows(x: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray, 
 def _rows_backward(h: np.ndarray, xhat: np.ndarray, invstd: np.ndarray) -> np.ndarray:
     """T(h, xhat) over rows (see the top of the file). h is only read: it may be the incoming gradient."""
     count = h.dtype.type(max(h.shape[1], 1))
-    slope = _row_dot(h, xhat)
+    slope = row_dot(h, xhat)
     slope /= count
-    mean = _row_sum(h)
+    mean = row_sum(h)
     mean /= count
     gx = xhat * slope
     np.subtract(h, gx, out=gx)
@@ -148,10 +142,10 @@ def layer_norm_backward(
         gx = gx.reshape(x.shape).astype(x.dtype, copy=False)
     if needs[1]:
         like = x.dtype if weight is None else weight.dtype
-        gw = np.einsum("rd,rd->d", g2, xhat).reshape(shape).astype(like, copy=False)
+        gw = column_sum(g2 * xhat).reshape(shape).astype(like, copy=False)
     if needs[2]:
         like = x.dtype if weight is None else weight.dtype
-        gb = np.add.reduce(g2, 0).reshape(shape).astype(like, copy=False)
+        gb = column_sum(g2).reshape(shape).astype(like, copy=False)
     return gx, gw, gb
 
 
@@ -181,7 +175,7 @@ def rms_norm(
     if eps is None:  # of the computing dtype, as PyTorch
         eps = float(np.finfo(dtype).eps)
     rows = x.astype(dtype, copy=False).reshape(prod(lead), size)
-    invrms = _row_dot(rows, rows)
+    invrms = row_dot(rows, rows)
     invrms /= dtype.type(max(size, 1))
     invrms += dtype.type(eps)
     np.sqrt(invrms, out=invrms)
@@ -207,10 +201,10 @@ def rms_norm_backward(
     gx = gw = None
     if needs[1]:
         like = x.dtype if weight is None else weight.dtype
-        gw = np.einsum("rd,rd->d", g2, xhat).reshape(shape).astype(like, copy=False)
+        gw = column_sum(g2 * xhat).reshape(shape).astype(like, copy=False)
     if needs[0]:
         h = g2 if weight is None else g2 * _as(weight, dtype, size)
-        slope = _row_dot(h, xhat)
+        slope = row_dot(h, xhat)
         slope /= dtype.type(max(size, 1))
         xhat *= slope
         np.subtract(h, xhat, out=xhat)
@@ -266,9 +260,9 @@ def group_norm_backward(
         gx = gx.reshape(x.shape).astype(x.dtype, copy=False)
     like = x.dtype if weight is None else weight.dtype
     if needs[1]:
-        gw = np.einsum("ncl,ncl->c", g3, xhat.reshape(g3.shape)).astype(like, copy=False)
+        gw = channel_dot(g3, xhat.reshape(g3.shape)).astype(like, copy=False)
     if needs[2]:
-        gb = np.add.reduce(g3, (0, 2)).astype(like, copy=False)
+        gb = channel_sum(g3).astype(like, copy=False)
     return gx, gw, gb
 
 
@@ -302,23 +296,15 @@ def _channels(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return x.astype(dtype, copy=False).reshape(*x.shape[:2], prod(x.shape[2:]))
 
 
-def _channel_sum(x: np.ndarray) -> np.ndarray:
-    return np.add.reduce(x, (0, 2)) if x.shape[2] != 1 else np.add.reduce(x[:, :, 0], 0)
-
-
-def _channel_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return np.einsum("ncl,ncl->c", a, b)
-
-
 def _batch_norm(x, weight, bias, eps):
     dtype = _widen(x.dtype)
     channels = _channels(x, dtype)
     c = channels.shape[1]
     count = dtype.type(max(channels.shape[0] * channels.shape[2], 1))
-    mean = _channel_sum(channels)
+    mean = channel_sum(channels)
     mean /= count
     out = channels - mean[:, None]
-    squares = _channel_dot(out, out)
+    squares = channel_dot(out, out)
     invstd = squares / count
     invstd += dtype.type(eps)
     np.sqrt(invstd, out=invstd)
@@ -377,11 +363,11 @@ def batch_norm_backward(
     grads, channels = _channels(g, dtype), _channels(x, dtype)
     count = dtype.type(max(channels.shape[0] * channels.shape[2], 1))
     invstd = save_invstd.astype(dtype, copy=False)
-    gb = _channel_sum(grads)
+    gb = channel_sum(grads)
     gx = gw = None
     if needs[0] or needs[1]:
         xhat = channels - save_mean.astype(dtype, copy=False)[:, None]
-        gw = _channel_dot(grads, xhat) * invstd
+        gw = channel_dot(grads, xhat) * invstd
         if needs[0]:
             # In place on the centred input: scale * (g - gb / m - xhat * gw / m)
             gx = xhat
@@ -436,7 +422,7 @@ def batch_norm_eval_backward(
         gx = (grads * scale[:, None]).reshape(x.shape).astype(x.dtype, copy=False)
     if needs[1]:
         centred = _channels(x, dtype) - _as(running_mean, dtype, grads.shape[1], 1)
-        gw = (_channel_dot(grads, centred) * invstd).astype(like, copy=False)
+        gw = (channel_dot(grads, centred) * invstd).astype(like, copy=False)
     if needs[2]:
-        gb = _channel_sum(grads).astype(like, copy=False)
+        gb = channel_sum(grads).astype(like, copy=False)
     return gx, gw, gb
