@@ -25,25 +25,79 @@ from mypy_extensions import mypyc_attr
 from flambeau.core.apply import apply1, apply2
 from flambeau.core.basics import Basics
 from flambeau.core.errors import not_a_tensor
-from flambeau.core.inplace import apply_inplace1, apply_inplace2
-from flambeau.core.objects import TensorBase
+from flambeau.core.inplace import apply_inplace, apply_inplace1, apply_inplace2
+from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 
 '''
 
 OPERATORS = {   # dunder: (record, operands swapped)
-    "__add__": ("add", False), "__radd__": ("add", True), "__sub__": ("sub", False), "__rsub__": ("sub", True),
-    "__mul__": ("mul", False), "__rmul__": ("mul", True), "__truediv__": ("div", False), "__rtruediv__": ("div", True),
+    "__add__": ("add", False), "__radd__": ("add", True), "__sub__": ("sub", False),
+    "__mul__": ("mul", False), "__rmul__": ("mul", True), "__truediv__": ("div", False), "__div__": ("div", False),
+    "__floordiv__": ("floor_divide", False), "__rfloordiv__": ("floor_divide", True), "__rmod__": ("remainder", True),
     "__eq__": ("eq", False), "__ne__": ("ne", False), "__lt__": ("lt", False), "__le__": ("le", False),
     "__gt__": ("gt", False), "__ge__": ("ge", False),
     "__and__": ("bitwise_and", False), "__rand__": ("bitwise_and", True), "__or__": ("bitwise_or", False),
     "__ror__": ("bitwise_or", True), "__xor__": ("bitwise_xor", False), "__rxor__": ("bitwise_xor", True),
+    "__lshift__": ("bitwise_left_shift", False), "__rlshift__": ("bitwise_left_shift", True),
+    "__rshift__": ("bitwise_right_shift", False), "__rrshift__": ("bitwise_right_shift", True),
 }
-INPLACE = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__iand__": "bitwise_and",
-           "__ior__": "bitwise_or", "__ixor__": "bitwise_xor"}
+INPLACE = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div",
+           "__iand__": "bitwise_and", "__ior__": "bitwise_or", "__ixor__": "bitwise_xor", "__ilshift__": "bitwise_left_shift",
+           "__irshift__": "bitwise_right_shift", "__ifloordiv__": "floor_divide"}
 # Functions whose other arguments (alpha=, rounding_mode=, ...) need an interpreted front
-SLOW_FRONT = {"add", "sub", "div"}
+SLOW_FRONT = {"add", "sub", "div", "rsub", "round", "angle", "logit", "heaviside"}
+# Operators with a record of their own for a number: `x ** 2`, `2 ** x`, `1 - x`; other numbers than int and float,
+# and NumPy's, take the function's way
+NUMBERS = '''    def __pow__(self, other: Any) -> Any:
+        if type(other) is int or type(other) is float:
+            return apply1(POW_SCALAR, self, (other,))
+        if isinstance(other, TensorBase):
+            return apply2(POW, self, other)
+        return state.front("operator.pow", (self, other), None)
+
+    def __rpow__(self, other: Any) -> Any:
+        return state.front("operator.pow", (other, self), None)
+
+    def __ipow__(self, other: Any) -> Any:
+        if type(other) is int or type(other) is float:
+            return apply_inplace(POW_SCALAR, [self], (other,))
+        return apply_inplace2(POW, self, other)
+
+    def __mod__(self, other: Any) -> Any:
+        if type(other) is int or type(other) is float:
+            return apply1(REMAINDER_SCALAR, self, (other,))
+        return apply2(REMAINDER, self, other)
+
+    def __imod__(self, other: Any) -> Any:
+        return apply_inplace2(REMAINDER, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        if type(other) is int or type(other) is float:
+            d = dtype_of(self)
+            if d is state.f32 or d is state.f64:
+                return apply1(RSUB_SCALAR, self, (other,))
+        return state.front("operator.rsub", (self, other), None)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return apply2(MUL, apply1(RECIPROCAL, self), other)
+
+    __rdiv__ = __rtruediv__
+
+    def __abs__(self) -> Any:
+        return apply1(ABS, self)
+
+    def __pos__(self) -> Any:
+        return state.front("positive", (self,), None)
+
+    def __invert__(self) -> Any:
+        if state.is_float(dtype_of(self)):
+            raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+        return apply1(BITWISE_NOT, self)
+
+'''
+NUMBERS_RECORDS = {"pow", "pow_scalar", "remainder", "remainder_scalar", "rsub_scalar", "reciprocal", "abs", "bitwise_not"}
 
 
 def pointwise_records() -> tuple[list, list]:
@@ -51,11 +105,11 @@ def pointwise_records() -> tuple[list, list]:
 
     services.install()
     import flambeau.ops as ops
-
+    from flambeau.ops import _pointwise
     unary, binary = [], []
     for key, record in sorted(ops.REGISTRY.items()):
         op = record.op
-        if op is None or not op.pointwise or op.param_names or "torch" not in record.namespaces or key != record.name:
+        if op is None or record.name in SLOW_FRONT or not op.pointwise or op.param_names or record.name in _pointwise.SCALAR_FORMS or "torch" not in record.namespaces or key != record.name:
             continue
         if op.n_in == 1:
             unary.append(record)
@@ -64,9 +118,16 @@ def pointwise_records() -> tuple[list, list]:
     return unary, binary
 
 
+def plain_names(record: object) -> list[str]:
+    """The record's name and those of its aliases that are not of another namespace ("special.expit")."""
+    return [n for n in (record.name, *record.aliases) if "." not in n]
+
+
 def methods_source() -> str:
     unary, binary = pointwise_records()
-    names = sorted({r.op.name for r in unary + binary} | {n for n, _ in OPERATORS.values()} | {"neg", "select", "slice"})
+    import flambeau.ops._pointwise as ops
+
+    names = sorted({r.op.name for r in unary + binary} | {n for n, _ in OPERATORS.values()} | {"neg", "select", "slice"} | NUMBERS_RECORDS)
     lines = [HEAD]
     for n in names:
         lines.append(f'{n.upper()}: Final = slot("{n}")\n')
@@ -87,6 +148,7 @@ class Methods(Basics):
     lines.append("    def __neg__(self) -> Any:\n        return apply1(NEG, self)\n\n")
     for dunder, name in INPLACE.items():
         lines.append(f"    def {dunder}(self, other: Any) -> Any:\n        return apply_inplace2({name.upper()}, self, other)\n\n")
+    lines.append(NUMBERS)
     lines.append('''    def __getitem__(self, key: Any) -> Any:
         if type(key) is int and self._array is not None:
             shape = self._shape
@@ -98,37 +160,36 @@ class Methods(Basics):
 
 ''')
     for r in unary:
-        for n in (r.name, *r.aliases):
+        for n in plain_names(r):
             lines.append(f"    def {n}(self) -> Any:\n        return apply1({r.op.name.upper()}, self)\n\n")
             if r.inplace:
                 lines.append(f"    def {n}_(self) -> Any:\n        return apply_inplace1({r.op.name.upper()}, self)\n\n")
     for r in binary:
-        if r.name in SLOW_FRONT:
-            continue
-        for n in (r.name, *r.aliases):
+        for n in plain_names(r):
             up = r.op.name.upper()
-            lines.append(f"    def {n}(self, other: Any) -> Any:\n        r = apply2({up}, self, other)\n"
+            refuse = "" if r.name not in ops.TENSORS_ONLY else (
+                f'        if not isinstance(other, TensorBase):\n            raise not_a_tensor("{n}", "other", 1, other)\n')
+            lines.append(f"    def {n}(self, other: Any) -> Any:\n{refuse}        r = apply2({up}, self, other)\n"
                          f'        if r is NotImplemented:\n            raise not_a_tensor("{n}", "other", 1, other)\n'
                          "        return r\n\n")
             if r.inplace:
-                lines.append(f"    def {n}_(self, other: Any) -> Any:\n        r = apply_inplace2({up}, self, other)\n"
+                lines.append(f"    def {n}_(self, other: Any) -> Any:\n{refuse}        r = apply_inplace2({up}, self, other)\n"
                              f'        if r is NotImplemented:\n            raise not_a_tensor("{n}_", "other", 1, other)\n'
                              "        return r\n\n")
     lines.append("\n# Functions of the same names\n\n")
     for r in unary:
-        for n in (r.name, *r.aliases):
+        for n in plain_names(r):
             up = r.op.name.upper()
             lines.append(f"\ndef {n}(input: Any, *, out: Any = None) -> Any:\n"
                          "    if out is not None or not isinstance(input, TensorBase):\n"
                          f'        return state.front("{n}", (input,), out)\n'
                          f"    return apply1({up}, input)\n\n")
     for r in binary:
-        if r.name in SLOW_FRONT:
-            continue
-        for n in (r.name, *r.aliases):
+        for n in plain_names(r):
             up = r.op.name.upper()
+            tensors = " and isinstance(input, TensorBase) and isinstance(other, TensorBase)" if r.name in ops.TENSORS_ONLY else ""
             lines.append(f"\ndef {n}(input: Any, other: Any, *, out: Any = None) -> Any:\n"
-                         "    if out is None:\n"
+                         f"    if out is None{tensors}:\n"
                          f"        r = apply2({up}, input, other)\n"
                          "        if r is not NotImplemented:\n            return r\n"
                          f'    return state.front("{n}", (input, other), out)\n\n')

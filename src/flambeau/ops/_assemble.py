@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.inplace import apply_inplace2, check_writable
+from flambeau.core.apply import constant
+from flambeau.core.errors import not_a_tensor
+from flambeau.core.inplace import apply_inplace1, apply_inplace2, check_writable
 from flambeau.core.objects import (TensorBase, array_of, cell_of, dtype_of, make, requires, set_array, shape_of)
 from flambeau.core.op import slot
 from flambeau.core.state import grad_enabled, state
@@ -145,19 +147,55 @@ def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], othe
     return self
 
 
+def _names(record: Record, namespace: str) -> list[str]:
+    """A record's names in a namespace: an alias such as "special.expit" belongs to that namespace alone."""
+    names = [record.name, *[a for a in record.aliases if "." not in a]] if namespace in record.namespaces else []
+    return names + [a.rpartition(".")[2] for a in record.aliases if a.rpartition(".")[0] == namespace]
+
+
+def _inplace_pointwise(record: Record, name: str) -> Callable | None:
+    """`name_` of a pointwise record without parameters: one kernel call that writes into the tensor."""
+    op = record.op
+    if op is None or not op.pointwise or op.param_names or op.name != record.name or op.name in _FRONTED:
+        return None
+    if op.n_in == 1:
+        def one(input: Any) -> Any:
+            return apply_inplace1(op, _tensor(name, input))
+
+        return one
+
+    def two(input: Any, other: Any) -> Any:
+        r = apply_inplace2(op, _tensor(name, input), other)
+        if r is NotImplemented:
+            raise not_a_tensor(name, "other", 2, other)
+        return r
+
+    return two
+
+
+_FRONTED = {"add", "sub", "div", "rsub", "pow", "remainder", "fmod", "copysign", "round", "heaviside", "floor_divide"}
+
+
+def _tensor(name: str, value: Any) -> TensorBase:
+    if not isinstance(value, TensorBase):
+        raise not_a_tensor(name, "input", 1, value)
+    return value
+
+
 def functions(namespace: str) -> dict[str, Callable]:
     """The public functions of a namespace ("torch", "nn.functional", ...), aliases and in-place forms included."""
     found: dict[str, Callable] = {}
     for record in REGISTRY.values():
-        if namespace not in record.namespaces:
+        names = _names(record, namespace)
+        if not names:
             continue
         needs_wrapper = record.out or {"dim", "keepdim", "input"} & set(inspect.signature(record.fn).parameters)
         fn = with_out(record.name, record.fn, record.out) if needs_wrapper and namespace != "nn.functional" else record.fn
-        for name in (record.name, *record.aliases):
+        for name in names:
             found[name] = fn
         if record.inplace and namespace == "torch":
-            method = inplace_method(record.name + "_", record.fn)
-            for name in (record.name, *record.aliases):
+            method = _inplace_pointwise(record, record.name + "_") or inplace_method(record.name + "_", record.fn)
+            for name in names:
                 found[name + "_"] = method
     return found
 
@@ -170,6 +208,8 @@ def methods() -> dict[str, Callable]:
             continue
         method = as_method(record)
         for name in (record.name, *record.aliases):
+            if "." in name:
+                continue
             found[name] = method
             if record.inplace:
                 found[name + "_"] = inplace_method(name + "_", record.fn)
@@ -177,7 +217,11 @@ def methods() -> dict[str, Callable]:
 
 
 def front(name: str, args: tuple, out: Any) -> Any:
-    """Called by compiled functions when `out=` is given or an argument is no tensor."""
+    """Called by compiled functions when `out=` is given or an argument is no tensor, and by operators ("operator.pow")."""
+    if name.startswith("operator."):
+        if not all(isinstance(v, TensorBase) or constant(v, state.bool_dtype) is not None for v in args):
+            return NotImplemented
+        return _by_function_name()[name[9:]].fn(*args)
     record = _by_function_name()[name]
     for position, value in enumerate(args, 1):
         if not isinstance(value, TensorBase):
@@ -191,7 +235,7 @@ def front(name: str, args: tuple, out: Any) -> Any:
 
 @functools.cache
 def _by_function_name() -> dict[str, Record]:
-    return {n: r for r in REGISTRY.values() if "torch" in r.namespaces for n in (r.name, *r.aliases)}
+    return {n: r for r in REGISTRY.values() if "torch" in r.namespaces for n in (r.name, *r.aliases) if "." not in n}
 
 
 def _public(name: str) -> Any:

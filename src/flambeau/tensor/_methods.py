@@ -11,27 +11,104 @@ from mypy_extensions import mypyc_attr
 from flambeau.core.apply import apply1, apply2
 from flambeau.core.basics import Basics
 from flambeau.core.errors import not_a_tensor
-from flambeau.core.inplace import apply_inplace1, apply_inplace2
-from flambeau.core.objects import TensorBase
+from flambeau.core.inplace import apply_inplace, apply_inplace1, apply_inplace2
+from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 
+ABS: Final = slot("abs")
+ACOS: Final = slot("acos")
+ACOSH: Final = slot("acosh")
 ADD: Final = slot("add")
+ASIN: Final = slot("asin")
+ASINH: Final = slot("asinh")
+ATAN: Final = slot("atan")
+ATAN2: Final = slot("atan2")
+ATANH: Final = slot("atanh")
 BITWISE_AND: Final = slot("bitwise_and")
+BITWISE_LEFT_SHIFT: Final = slot("bitwise_left_shift")
+BITWISE_NOT: Final = slot("bitwise_not")
 BITWISE_OR: Final = slot("bitwise_or")
+BITWISE_RIGHT_SHIFT: Final = slot("bitwise_right_shift")
 BITWISE_XOR: Final = slot("bitwise_xor")
+CEIL: Final = slot("ceil")
+CONJ: Final = slot("conj")
+COS: Final = slot("cos")
+COSH: Final = slot("cosh")
+DEG2RAD: Final = slot("deg2rad")
+DIGAMMA: Final = slot("digamma")
 DIV: Final = slot("div")
 EQ: Final = slot("eq")
+ERF: Final = slot("erf")
+ERFC: Final = slot("erfc")
+ERFINV: Final = slot("erfinv")
+EXP: Final = slot("exp")
+EXP2: Final = slot("exp2")
+EXPM1: Final = slot("expm1")
+FLOOR: Final = slot("floor")
+FLOOR_DIVIDE: Final = slot("floor_divide")
+FMAX: Final = slot("fmax")
+FMIN: Final = slot("fmin")
+FRAC: Final = slot("frac")
+GCD: Final = slot("gcd")
 GE: Final = slot("ge")
 GT: Final = slot("gt")
+HYPOT: Final = slot("hypot")
+I0: Final = slot("i0")
+IGAMMA: Final = slot("igamma")
+IGAMMAC: Final = slot("igammac")
+ISFINITE: Final = slot("isfinite")
+ISINF: Final = slot("isinf")
+ISNAN: Final = slot("isnan")
+ISNEGINF: Final = slot("isneginf")
+ISPOSINF: Final = slot("isposinf")
+ISREAL: Final = slot("isreal")
+LCM: Final = slot("lcm")
+LDEXP: Final = slot("ldexp")
 LE: Final = slot("le")
+LGAMMA: Final = slot("lgamma")
+LOG: Final = slot("log")
+LOG10: Final = slot("log10")
+LOG1P: Final = slot("log1p")
+LOG2: Final = slot("log2")
+LOGADDEXP: Final = slot("logaddexp")
+LOGADDEXP2: Final = slot("logaddexp2")
+LOGICAL_AND: Final = slot("logical_and")
+LOGICAL_NOT: Final = slot("logical_not")
+LOGICAL_OR: Final = slot("logical_or")
+LOGICAL_XOR: Final = slot("logical_xor")
 LT: Final = slot("lt")
+MAXIMUM: Final = slot("maximum")
+MINIMUM: Final = slot("minimum")
 MUL: Final = slot("mul")
 NE: Final = slot("ne")
 NEG: Final = slot("neg")
+NEXTAFTER: Final = slot("nextafter")
+POW: Final = slot("pow")
+POW_SCALAR: Final = slot("pow_scalar")
+RAD2DEG: Final = slot("rad2deg")
+RECIPROCAL: Final = slot("reciprocal")
+RELU: Final = slot("relu")
+REMAINDER: Final = slot("remainder")
+REMAINDER_SCALAR: Final = slot("remainder_scalar")
+RSQRT: Final = slot("rsqrt")
+RSUB_SCALAR: Final = slot("rsub_scalar")
 SELECT: Final = slot("select")
+SGN: Final = slot("sgn")
+SIGMOID: Final = slot("sigmoid")
+SIGN: Final = slot("sign")
+SIGNBIT: Final = slot("signbit")
+SIN: Final = slot("sin")
+SINC: Final = slot("sinc")
+SINH: Final = slot("sinh")
 SLICE: Final = slot("slice")
+SQRT: Final = slot("sqrt")
+SQUARE: Final = slot("square")
 SUB: Final = slot("sub")
+TAN: Final = slot("tan")
+TANH: Final = slot("tanh")
+TRUNC: Final = slot("trunc")
+XLOGY: Final = slot("xlogy")
 
 
 def operand_error(symbol: str, a: Any, b: Any) -> TypeError:
@@ -49,9 +126,6 @@ class Methods(Basics):
     def __sub__(self, other: Any) -> Any:
         return apply2(SUB, self, other)
 
-    def __rsub__(self, other: Any) -> Any:
-        return apply2(SUB, other, self)
-
     def __mul__(self, other: Any) -> Any:
         return apply2(MUL, self, other)
 
@@ -61,8 +135,17 @@ class Methods(Basics):
     def __truediv__(self, other: Any) -> Any:
         return apply2(DIV, self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
-        return apply2(DIV, other, self)
+    def __div__(self, other: Any) -> Any:
+        return apply2(DIV, self, other)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return apply2(FLOOR_DIVIDE, self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return apply2(FLOOR_DIVIDE, other, self)
+
+    def __rmod__(self, other: Any) -> Any:
+        return apply2(REMAINDER, other, self)
 
     def __eq__(self, other: object) -> Any:
         return apply2(EQ, self, other)
@@ -100,6 +183,18 @@ class Methods(Basics):
     def __rxor__(self, other: Any) -> Any:
         return apply2(BITWISE_XOR, other, self)
 
+    def __lshift__(self, other: Any) -> Any:
+        return apply2(BITWISE_LEFT_SHIFT, self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return apply2(BITWISE_LEFT_SHIFT, other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return apply2(BITWISE_RIGHT_SHIFT, self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return apply2(BITWISE_RIGHT_SHIFT, other, self)
+
     def __hash__(self) -> int:
         return id(self)
 
@@ -118,6 +213,9 @@ class Methods(Basics):
     def __itruediv__(self, other: Any) -> Any:
         return apply_inplace2(DIV, self, other)
 
+    def __idiv__(self, other: Any) -> Any:
+        return apply_inplace2(DIV, self, other)
+
     def __iand__(self, other: Any) -> Any:
         return apply_inplace2(BITWISE_AND, self, other)
 
@@ -127,6 +225,61 @@ class Methods(Basics):
     def __ixor__(self, other: Any) -> Any:
         return apply_inplace2(BITWISE_XOR, self, other)
 
+    def __ilshift__(self, other: Any) -> Any:
+        return apply_inplace2(BITWISE_LEFT_SHIFT, self, other)
+
+    def __irshift__(self, other: Any) -> Any:
+        return apply_inplace2(BITWISE_RIGHT_SHIFT, self, other)
+
+    def __ifloordiv__(self, other: Any) -> Any:
+        return apply_inplace2(FLOOR_DIVIDE, self, other)
+
+    def __pow__(self, other: Any) -> Any:
+        if type(other) is int or type(other) is float:
+            return apply1(POW_SCALAR, self, (other,))
+        if isinstance(other, TensorBase):
+            return apply2(POW, self, other)
+        return state.front("operator.pow", (self, other), None)
+
+    def __rpow__(self, other: Any) -> Any:
+        return state.front("operator.pow", (other, self), None)
+
+    def __ipow__(self, other: Any) -> Any:
+        if type(other) is int or type(other) is float:
+            return apply_inplace(POW_SCALAR, [self], (other,))
+        return apply_inplace2(POW, self, other)
+
+    def __mod__(self, other: Any) -> Any:
+        if type(other) is int or type(other) is float:
+            return apply1(REMAINDER_SCALAR, self, (other,))
+        return apply2(REMAINDER, self, other)
+
+    def __imod__(self, other: Any) -> Any:
+        return apply_inplace2(REMAINDER, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        if type(other) is int or type(other) is float:
+            d = dtype_of(self)
+            if d is state.f32 or d is state.f64:
+                return apply1(RSUB_SCALAR, self, (other,))
+        return state.front("operator.rsub", (self, other), None)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return apply2(MUL, apply1(RECIPROCAL, self), other)
+
+    __rdiv__ = __rtruediv__
+
+    def __abs__(self) -> Any:
+        return apply1(ABS, self)
+
+    def __pos__(self) -> Any:
+        return state.front("positive", (self,), None)
+
+    def __invert__(self) -> Any:
+        if state.is_float(dtype_of(self)):
+            raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+        return apply1(BITWISE_NOT, self)
+
     def __getitem__(self, key: Any) -> Any:
         if type(key) is int and self._array is not None:
             shape = self._shape
@@ -135,6 +288,237 @@ class Methods(Basics):
             if len(shape) != 0 and -shape[0] <= key < shape[0]:
                 return apply1(SELECT, self, (0, key))
         return state.getitem(self, key)
+
+    def abs(self) -> Any:
+        return apply1(ABS, self)
+
+    def abs_(self) -> Any:
+        return apply_inplace1(ABS, self)
+
+    def absolute(self) -> Any:
+        return apply1(ABS, self)
+
+    def absolute_(self) -> Any:
+        return apply_inplace1(ABS, self)
+
+    def acos(self) -> Any:
+        return apply1(ACOS, self)
+
+    def acos_(self) -> Any:
+        return apply_inplace1(ACOS, self)
+
+    def arccos(self) -> Any:
+        return apply1(ACOS, self)
+
+    def arccos_(self) -> Any:
+        return apply_inplace1(ACOS, self)
+
+    def acosh(self) -> Any:
+        return apply1(ACOSH, self)
+
+    def acosh_(self) -> Any:
+        return apply_inplace1(ACOSH, self)
+
+    def arccosh(self) -> Any:
+        return apply1(ACOSH, self)
+
+    def arccosh_(self) -> Any:
+        return apply_inplace1(ACOSH, self)
+
+    def asin(self) -> Any:
+        return apply1(ASIN, self)
+
+    def asin_(self) -> Any:
+        return apply_inplace1(ASIN, self)
+
+    def arcsin(self) -> Any:
+        return apply1(ASIN, self)
+
+    def arcsin_(self) -> Any:
+        return apply_inplace1(ASIN, self)
+
+    def asinh(self) -> Any:
+        return apply1(ASINH, self)
+
+    def asinh_(self) -> Any:
+        return apply_inplace1(ASINH, self)
+
+    def arcsinh(self) -> Any:
+        return apply1(ASINH, self)
+
+    def arcsinh_(self) -> Any:
+        return apply_inplace1(ASINH, self)
+
+    def atan(self) -> Any:
+        return apply1(ATAN, self)
+
+    def atan_(self) -> Any:
+        return apply_inplace1(ATAN, self)
+
+    def arctan(self) -> Any:
+        return apply1(ATAN, self)
+
+    def arctan_(self) -> Any:
+        return apply_inplace1(ATAN, self)
+
+    def atanh(self) -> Any:
+        return apply1(ATANH, self)
+
+    def atanh_(self) -> Any:
+        return apply_inplace1(ATANH, self)
+
+    def arctanh(self) -> Any:
+        return apply1(ATANH, self)
+
+    def arctanh_(self) -> Any:
+        return apply_inplace1(ATANH, self)
+
+    def bitwise_not(self) -> Any:
+        return apply1(BITWISE_NOT, self)
+
+    def bitwise_not_(self) -> Any:
+        return apply_inplace1(BITWISE_NOT, self)
+
+    def ceil(self) -> Any:
+        return apply1(CEIL, self)
+
+    def ceil_(self) -> Any:
+        return apply_inplace1(CEIL, self)
+
+    def conj(self) -> Any:
+        return apply1(CONJ, self)
+
+    def cos(self) -> Any:
+        return apply1(COS, self)
+
+    def cos_(self) -> Any:
+        return apply_inplace1(COS, self)
+
+    def cosh(self) -> Any:
+        return apply1(COSH, self)
+
+    def cosh_(self) -> Any:
+        return apply_inplace1(COSH, self)
+
+    def deg2rad(self) -> Any:
+        return apply1(DEG2RAD, self)
+
+    def deg2rad_(self) -> Any:
+        return apply_inplace1(DEG2RAD, self)
+
+    def digamma(self) -> Any:
+        return apply1(DIGAMMA, self)
+
+    def digamma_(self) -> Any:
+        return apply_inplace1(DIGAMMA, self)
+
+    def erf(self) -> Any:
+        return apply1(ERF, self)
+
+    def erf_(self) -> Any:
+        return apply_inplace1(ERF, self)
+
+    def erfc(self) -> Any:
+        return apply1(ERFC, self)
+
+    def erfc_(self) -> Any:
+        return apply_inplace1(ERFC, self)
+
+    def erfinv(self) -> Any:
+        return apply1(ERFINV, self)
+
+    def erfinv_(self) -> Any:
+        return apply_inplace1(ERFINV, self)
+
+    def exp(self) -> Any:
+        return apply1(EXP, self)
+
+    def exp_(self) -> Any:
+        return apply_inplace1(EXP, self)
+
+    def exp2(self) -> Any:
+        return apply1(EXP2, self)
+
+    def exp2_(self) -> Any:
+        return apply_inplace1(EXP2, self)
+
+    def expm1(self) -> Any:
+        return apply1(EXPM1, self)
+
+    def expm1_(self) -> Any:
+        return apply_inplace1(EXPM1, self)
+
+    def floor(self) -> Any:
+        return apply1(FLOOR, self)
+
+    def floor_(self) -> Any:
+        return apply_inplace1(FLOOR, self)
+
+    def frac(self) -> Any:
+        return apply1(FRAC, self)
+
+    def frac_(self) -> Any:
+        return apply_inplace1(FRAC, self)
+
+    def i0(self) -> Any:
+        return apply1(I0, self)
+
+    def i0_(self) -> Any:
+        return apply_inplace1(I0, self)
+
+    def isfinite(self) -> Any:
+        return apply1(ISFINITE, self)
+
+    def isinf(self) -> Any:
+        return apply1(ISINF, self)
+
+    def isnan(self) -> Any:
+        return apply1(ISNAN, self)
+
+    def isneginf(self) -> Any:
+        return apply1(ISNEGINF, self)
+
+    def isposinf(self) -> Any:
+        return apply1(ISPOSINF, self)
+
+    def isreal(self) -> Any:
+        return apply1(ISREAL, self)
+
+    def lgamma(self) -> Any:
+        return apply1(LGAMMA, self)
+
+    def lgamma_(self) -> Any:
+        return apply_inplace1(LGAMMA, self)
+
+    def log(self) -> Any:
+        return apply1(LOG, self)
+
+    def log_(self) -> Any:
+        return apply_inplace1(LOG, self)
+
+    def log10(self) -> Any:
+        return apply1(LOG10, self)
+
+    def log10_(self) -> Any:
+        return apply_inplace1(LOG10, self)
+
+    def log1p(self) -> Any:
+        return apply1(LOG1P, self)
+
+    def log1p_(self) -> Any:
+        return apply_inplace1(LOG1P, self)
+
+    def log2(self) -> Any:
+        return apply1(LOG2, self)
+
+    def log2_(self) -> Any:
+        return apply_inplace1(LOG2, self)
+
+    def logical_not(self) -> Any:
+        return apply1(LOGICAL_NOT, self)
+
+    def logical_not_(self) -> Any:
+        return apply_inplace1(LOGICAL_NOT, self)
 
     def neg(self) -> Any:
         return apply1(NEG, self)
@@ -148,6 +532,137 @@ class Methods(Basics):
     def negative_(self) -> Any:
         return apply_inplace1(NEG, self)
 
+    def rad2deg(self) -> Any:
+        return apply1(RAD2DEG, self)
+
+    def rad2deg_(self) -> Any:
+        return apply_inplace1(RAD2DEG, self)
+
+    def reciprocal(self) -> Any:
+        return apply1(RECIPROCAL, self)
+
+    def reciprocal_(self) -> Any:
+        return apply_inplace1(RECIPROCAL, self)
+
+    def relu(self) -> Any:
+        return apply1(RELU, self)
+
+    def relu_(self) -> Any:
+        return apply_inplace1(RELU, self)
+
+    def rsqrt(self) -> Any:
+        return apply1(RSQRT, self)
+
+    def rsqrt_(self) -> Any:
+        return apply_inplace1(RSQRT, self)
+
+    def sgn(self) -> Any:
+        return apply1(SGN, self)
+
+    def sgn_(self) -> Any:
+        return apply_inplace1(SGN, self)
+
+    def sigmoid(self) -> Any:
+        return apply1(SIGMOID, self)
+
+    def sigmoid_(self) -> Any:
+        return apply_inplace1(SIGMOID, self)
+
+    def sign(self) -> Any:
+        return apply1(SIGN, self)
+
+    def sign_(self) -> Any:
+        return apply_inplace1(SIGN, self)
+
+    def signbit(self) -> Any:
+        return apply1(SIGNBIT, self)
+
+    def sin(self) -> Any:
+        return apply1(SIN, self)
+
+    def sin_(self) -> Any:
+        return apply_inplace1(SIN, self)
+
+    def sinc(self) -> Any:
+        return apply1(SINC, self)
+
+    def sinc_(self) -> Any:
+        return apply_inplace1(SINC, self)
+
+    def sinh(self) -> Any:
+        return apply1(SINH, self)
+
+    def sinh_(self) -> Any:
+        return apply_inplace1(SINH, self)
+
+    def sqrt(self) -> Any:
+        return apply1(SQRT, self)
+
+    def sqrt_(self) -> Any:
+        return apply_inplace1(SQRT, self)
+
+    def square(self) -> Any:
+        return apply1(SQUARE, self)
+
+    def square_(self) -> Any:
+        return apply_inplace1(SQUARE, self)
+
+    def tan(self) -> Any:
+        return apply1(TAN, self)
+
+    def tan_(self) -> Any:
+        return apply_inplace1(TAN, self)
+
+    def tanh(self) -> Any:
+        return apply1(TANH, self)
+
+    def tanh_(self) -> Any:
+        return apply_inplace1(TANH, self)
+
+    def trunc(self) -> Any:
+        return apply1(TRUNC, self)
+
+    def trunc_(self) -> Any:
+        return apply_inplace1(TRUNC, self)
+
+    def fix(self) -> Any:
+        return apply1(TRUNC, self)
+
+    def fix_(self) -> Any:
+        return apply_inplace1(TRUNC, self)
+
+    def atan2(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("atan2", "other", 1, other)
+        r = apply2(ATAN2, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("atan2", "other", 1, other)
+        return r
+
+    def atan2_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("atan2", "other", 1, other)
+        r = apply_inplace2(ATAN2, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("atan2_", "other", 1, other)
+        return r
+
+    def arctan2(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("arctan2", "other", 1, other)
+        r = apply2(ATAN2, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("arctan2", "other", 1, other)
+        return r
+
+    def arctan2_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("arctan2", "other", 1, other)
+        r = apply_inplace2(ATAN2, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("arctan2_", "other", 1, other)
+        return r
+
     def bitwise_and(self, other: Any) -> Any:
         r = apply2(BITWISE_AND, self, other)
         if r is NotImplemented:
@@ -160,6 +675,18 @@ class Methods(Basics):
             raise not_a_tensor("bitwise_and_", "other", 1, other)
         return r
 
+    def bitwise_left_shift(self, other: Any) -> Any:
+        r = apply2(BITWISE_LEFT_SHIFT, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("bitwise_left_shift", "other", 1, other)
+        return r
+
+    def bitwise_left_shift_(self, other: Any) -> Any:
+        r = apply_inplace2(BITWISE_LEFT_SHIFT, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("bitwise_left_shift_", "other", 1, other)
+        return r
+
     def bitwise_or(self, other: Any) -> Any:
         r = apply2(BITWISE_OR, self, other)
         if r is NotImplemented:
@@ -170,6 +697,18 @@ class Methods(Basics):
         r = apply_inplace2(BITWISE_OR, self, other)
         if r is NotImplemented:
             raise not_a_tensor("bitwise_or_", "other", 1, other)
+        return r
+
+    def bitwise_right_shift(self, other: Any) -> Any:
+        r = apply2(BITWISE_RIGHT_SHIFT, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("bitwise_right_shift", "other", 1, other)
+        return r
+
+    def bitwise_right_shift_(self, other: Any) -> Any:
+        r = apply_inplace2(BITWISE_RIGHT_SHIFT, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("bitwise_right_shift_", "other", 1, other)
         return r
 
     def bitwise_xor(self, other: Any) -> Any:
@@ -194,6 +733,50 @@ class Methods(Basics):
         r = apply_inplace2(EQ, self, other)
         if r is NotImplemented:
             raise not_a_tensor("eq_", "other", 1, other)
+        return r
+
+    def floor_divide(self, other: Any) -> Any:
+        r = apply2(FLOOR_DIVIDE, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("floor_divide", "other", 1, other)
+        return r
+
+    def floor_divide_(self, other: Any) -> Any:
+        r = apply_inplace2(FLOOR_DIVIDE, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("floor_divide_", "other", 1, other)
+        return r
+
+    def fmax(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("fmax", "other", 1, other)
+        r = apply2(FMAX, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("fmax", "other", 1, other)
+        return r
+
+    def fmin(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("fmin", "other", 1, other)
+        r = apply2(FMIN, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("fmin", "other", 1, other)
+        return r
+
+    def gcd(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("gcd", "other", 1, other)
+        r = apply2(GCD, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("gcd", "other", 1, other)
+        return r
+
+    def gcd_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("gcd", "other", 1, other)
+        r = apply_inplace2(GCD, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("gcd_", "other", 1, other)
         return r
 
     def ge(self, other: Any) -> Any:
@@ -244,6 +827,86 @@ class Methods(Basics):
             raise not_a_tensor("greater_", "other", 1, other)
         return r
 
+    def hypot(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("hypot", "other", 1, other)
+        r = apply2(HYPOT, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("hypot", "other", 1, other)
+        return r
+
+    def hypot_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("hypot", "other", 1, other)
+        r = apply_inplace2(HYPOT, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("hypot_", "other", 1, other)
+        return r
+
+    def igamma(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("igamma", "other", 1, other)
+        r = apply2(IGAMMA, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("igamma", "other", 1, other)
+        return r
+
+    def igamma_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("igamma", "other", 1, other)
+        r = apply_inplace2(IGAMMA, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("igamma_", "other", 1, other)
+        return r
+
+    def igammac(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("igammac", "other", 1, other)
+        r = apply2(IGAMMAC, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("igammac", "other", 1, other)
+        return r
+
+    def igammac_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("igammac", "other", 1, other)
+        r = apply_inplace2(IGAMMAC, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("igammac_", "other", 1, other)
+        return r
+
+    def lcm(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("lcm", "other", 1, other)
+        r = apply2(LCM, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("lcm", "other", 1, other)
+        return r
+
+    def lcm_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("lcm", "other", 1, other)
+        r = apply_inplace2(LCM, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("lcm_", "other", 1, other)
+        return r
+
+    def ldexp(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("ldexp", "other", 1, other)
+        r = apply2(LDEXP, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("ldexp", "other", 1, other)
+        return r
+
+    def ldexp_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("ldexp", "other", 1, other)
+        r = apply_inplace2(LDEXP, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("ldexp_", "other", 1, other)
+        return r
+
     def le(self, other: Any) -> Any:
         r = apply2(LE, self, other)
         if r is NotImplemented:
@@ -268,6 +931,70 @@ class Methods(Basics):
             raise not_a_tensor("less_equal_", "other", 1, other)
         return r
 
+    def logaddexp(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("logaddexp", "other", 1, other)
+        r = apply2(LOGADDEXP, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("logaddexp", "other", 1, other)
+        return r
+
+    def logaddexp2(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("logaddexp2", "other", 1, other)
+        r = apply2(LOGADDEXP2, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("logaddexp2", "other", 1, other)
+        return r
+
+    def logical_and(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("logical_and", "other", 1, other)
+        r = apply2(LOGICAL_AND, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("logical_and", "other", 1, other)
+        return r
+
+    def logical_and_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("logical_and", "other", 1, other)
+        r = apply_inplace2(LOGICAL_AND, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("logical_and_", "other", 1, other)
+        return r
+
+    def logical_or(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("logical_or", "other", 1, other)
+        r = apply2(LOGICAL_OR, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("logical_or", "other", 1, other)
+        return r
+
+    def logical_or_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("logical_or", "other", 1, other)
+        r = apply_inplace2(LOGICAL_OR, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("logical_or_", "other", 1, other)
+        return r
+
+    def logical_xor(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("logical_xor", "other", 1, other)
+        r = apply2(LOGICAL_XOR, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("logical_xor", "other", 1, other)
+        return r
+
+    def logical_xor_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("logical_xor", "other", 1, other)
+        r = apply_inplace2(LOGICAL_XOR, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("logical_xor_", "other", 1, other)
+        return r
+
     def lt(self, other: Any) -> Any:
         r = apply2(LT, self, other)
         if r is NotImplemented:
@@ -290,6 +1017,22 @@ class Methods(Basics):
         r = apply_inplace2(LT, self, other)
         if r is NotImplemented:
             raise not_a_tensor("less_", "other", 1, other)
+        return r
+
+    def maximum(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("maximum", "other", 1, other)
+        r = apply2(MAXIMUM, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("maximum", "other", 1, other)
+        return r
+
+    def minimum(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("minimum", "other", 1, other)
+        r = apply2(MINIMUM, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("minimum", "other", 1, other)
         return r
 
     def mul(self, other: Any) -> Any:
@@ -340,8 +1083,288 @@ class Methods(Basics):
             raise not_a_tensor("not_equal_", "other", 1, other)
         return r
 
+    def nextafter(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("nextafter", "other", 1, other)
+        r = apply2(NEXTAFTER, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("nextafter", "other", 1, other)
+        return r
+
+    def nextafter_(self, other: Any) -> Any:
+        if not isinstance(other, TensorBase):
+            raise not_a_tensor("nextafter", "other", 1, other)
+        r = apply_inplace2(NEXTAFTER, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("nextafter_", "other", 1, other)
+        return r
+
+    def xlogy(self, other: Any) -> Any:
+        r = apply2(XLOGY, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("xlogy", "other", 1, other)
+        return r
+
+    def xlogy_(self, other: Any) -> Any:
+        r = apply_inplace2(XLOGY, self, other)
+        if r is NotImplemented:
+            raise not_a_tensor("xlogy_", "other", 1, other)
+        return r
+
 
 # Functions of the same names
+
+
+def abs(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("abs", (input,), out)
+    return apply1(ABS, input)
+
+
+def absolute(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("absolute", (input,), out)
+    return apply1(ABS, input)
+
+
+def acos(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("acos", (input,), out)
+    return apply1(ACOS, input)
+
+
+def arccos(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("arccos", (input,), out)
+    return apply1(ACOS, input)
+
+
+def acosh(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("acosh", (input,), out)
+    return apply1(ACOSH, input)
+
+
+def arccosh(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("arccosh", (input,), out)
+    return apply1(ACOSH, input)
+
+
+def asin(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("asin", (input,), out)
+    return apply1(ASIN, input)
+
+
+def arcsin(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("arcsin", (input,), out)
+    return apply1(ASIN, input)
+
+
+def asinh(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("asinh", (input,), out)
+    return apply1(ASINH, input)
+
+
+def arcsinh(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("arcsinh", (input,), out)
+    return apply1(ASINH, input)
+
+
+def atan(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("atan", (input,), out)
+    return apply1(ATAN, input)
+
+
+def arctan(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("arctan", (input,), out)
+    return apply1(ATAN, input)
+
+
+def atanh(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("atanh", (input,), out)
+    return apply1(ATANH, input)
+
+
+def arctanh(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("arctanh", (input,), out)
+    return apply1(ATANH, input)
+
+
+def bitwise_not(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("bitwise_not", (input,), out)
+    return apply1(BITWISE_NOT, input)
+
+
+def ceil(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("ceil", (input,), out)
+    return apply1(CEIL, input)
+
+
+def conj(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("conj", (input,), out)
+    return apply1(CONJ, input)
+
+
+def cos(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("cos", (input,), out)
+    return apply1(COS, input)
+
+
+def cosh(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("cosh", (input,), out)
+    return apply1(COSH, input)
+
+
+def deg2rad(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("deg2rad", (input,), out)
+    return apply1(DEG2RAD, input)
+
+
+def digamma(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("digamma", (input,), out)
+    return apply1(DIGAMMA, input)
+
+
+def erf(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("erf", (input,), out)
+    return apply1(ERF, input)
+
+
+def erfc(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("erfc", (input,), out)
+    return apply1(ERFC, input)
+
+
+def erfinv(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("erfinv", (input,), out)
+    return apply1(ERFINV, input)
+
+
+def exp(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("exp", (input,), out)
+    return apply1(EXP, input)
+
+
+def exp2(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("exp2", (input,), out)
+    return apply1(EXP2, input)
+
+
+def expm1(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("expm1", (input,), out)
+    return apply1(EXPM1, input)
+
+
+def floor(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("floor", (input,), out)
+    return apply1(FLOOR, input)
+
+
+def frac(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("frac", (input,), out)
+    return apply1(FRAC, input)
+
+
+def i0(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("i0", (input,), out)
+    return apply1(I0, input)
+
+
+def isfinite(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("isfinite", (input,), out)
+    return apply1(ISFINITE, input)
+
+
+def isinf(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("isinf", (input,), out)
+    return apply1(ISINF, input)
+
+
+def isnan(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("isnan", (input,), out)
+    return apply1(ISNAN, input)
+
+
+def isneginf(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("isneginf", (input,), out)
+    return apply1(ISNEGINF, input)
+
+
+def isposinf(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("isposinf", (input,), out)
+    return apply1(ISPOSINF, input)
+
+
+def isreal(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("isreal", (input,), out)
+    return apply1(ISREAL, input)
+
+
+def lgamma(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("lgamma", (input,), out)
+    return apply1(LGAMMA, input)
+
+
+def log(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("log", (input,), out)
+    return apply1(LOG, input)
+
+
+def log10(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("log10", (input,), out)
+    return apply1(LOG10, input)
+
+
+def log1p(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("log1p", (input,), out)
+    return apply1(LOG1P, input)
+
+
+def log2(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("log2", (input,), out)
+    return apply1(LOG2, input)
+
+
+def logical_not(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("logical_not", (input,), out)
+    return apply1(LOGICAL_NOT, input)
 
 
 def neg(input: Any, *, out: Any = None) -> Any:
@@ -356,6 +1379,124 @@ def negative(input: Any, *, out: Any = None) -> Any:
     return apply1(NEG, input)
 
 
+def rad2deg(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("rad2deg", (input,), out)
+    return apply1(RAD2DEG, input)
+
+
+def reciprocal(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("reciprocal", (input,), out)
+    return apply1(RECIPROCAL, input)
+
+
+def relu(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("relu", (input,), out)
+    return apply1(RELU, input)
+
+
+def rsqrt(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("rsqrt", (input,), out)
+    return apply1(RSQRT, input)
+
+
+def sgn(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("sgn", (input,), out)
+    return apply1(SGN, input)
+
+
+def sigmoid(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("sigmoid", (input,), out)
+    return apply1(SIGMOID, input)
+
+
+def sign(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("sign", (input,), out)
+    return apply1(SIGN, input)
+
+
+def signbit(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("signbit", (input,), out)
+    return apply1(SIGNBIT, input)
+
+
+def sin(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("sin", (input,), out)
+    return apply1(SIN, input)
+
+
+def sinc(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("sinc", (input,), out)
+    return apply1(SINC, input)
+
+
+def sinh(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("sinh", (input,), out)
+    return apply1(SINH, input)
+
+
+def sqrt(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("sqrt", (input,), out)
+    return apply1(SQRT, input)
+
+
+def square(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("square", (input,), out)
+    return apply1(SQUARE, input)
+
+
+def tan(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("tan", (input,), out)
+    return apply1(TAN, input)
+
+
+def tanh(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("tanh", (input,), out)
+    return apply1(TANH, input)
+
+
+def trunc(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("trunc", (input,), out)
+    return apply1(TRUNC, input)
+
+
+def fix(input: Any, *, out: Any = None) -> Any:
+    if out is not None or not isinstance(input, TensorBase):
+        return state.front("fix", (input,), out)
+    return apply1(TRUNC, input)
+
+
+def atan2(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(ATAN2, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("atan2", (input, other), out)
+
+
+def arctan2(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(ATAN2, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("arctan2", (input, other), out)
+
+
 def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is None:
         r = apply2(BITWISE_AND, input, other)
@@ -364,12 +1505,28 @@ def bitwise_and(input: Any, other: Any, *, out: Any = None) -> Any:
     return state.front("bitwise_and", (input, other), out)
 
 
+def bitwise_left_shift(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None:
+        r = apply2(BITWISE_LEFT_SHIFT, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("bitwise_left_shift", (input, other), out)
+
+
 def bitwise_or(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is None:
         r = apply2(BITWISE_OR, input, other)
         if r is not NotImplemented:
             return r
     return state.front("bitwise_or", (input, other), out)
+
+
+def bitwise_right_shift(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None:
+        r = apply2(BITWISE_RIGHT_SHIFT, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("bitwise_right_shift", (input, other), out)
 
 
 def bitwise_xor(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -386,6 +1543,38 @@ def eq(input: Any, other: Any, *, out: Any = None) -> Any:
         if r is not NotImplemented:
             return r
     return state.front("eq", (input, other), out)
+
+
+def floor_divide(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None:
+        r = apply2(FLOOR_DIVIDE, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("floor_divide", (input, other), out)
+
+
+def fmax(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(FMAX, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("fmax", (input, other), out)
+
+
+def fmin(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(FMIN, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("fmin", (input, other), out)
+
+
+def gcd(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(GCD, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("gcd", (input, other), out)
 
 
 def ge(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -420,6 +1609,46 @@ def greater(input: Any, other: Any, *, out: Any = None) -> Any:
     return state.front("greater", (input, other), out)
 
 
+def hypot(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(HYPOT, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("hypot", (input, other), out)
+
+
+def igamma(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(IGAMMA, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("igamma", (input, other), out)
+
+
+def igammac(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(IGAMMAC, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("igammac", (input, other), out)
+
+
+def lcm(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(LCM, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("lcm", (input, other), out)
+
+
+def ldexp(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(LDEXP, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("ldexp", (input, other), out)
+
+
 def le(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is None:
         r = apply2(LE, input, other)
@@ -436,6 +1665,46 @@ def less_equal(input: Any, other: Any, *, out: Any = None) -> Any:
     return state.front("less_equal", (input, other), out)
 
 
+def logaddexp(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(LOGADDEXP, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("logaddexp", (input, other), out)
+
+
+def logaddexp2(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(LOGADDEXP2, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("logaddexp2", (input, other), out)
+
+
+def logical_and(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(LOGICAL_AND, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("logical_and", (input, other), out)
+
+
+def logical_or(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(LOGICAL_OR, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("logical_or", (input, other), out)
+
+
+def logical_xor(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(LOGICAL_XOR, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("logical_xor", (input, other), out)
+
+
 def lt(input: Any, other: Any, *, out: Any = None) -> Any:
     if out is None:
         r = apply2(LT, input, other)
@@ -450,6 +1719,22 @@ def less(input: Any, other: Any, *, out: Any = None) -> Any:
         if r is not NotImplemented:
             return r
     return state.front("less", (input, other), out)
+
+
+def maximum(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(MAXIMUM, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("maximum", (input, other), out)
+
+
+def minimum(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(MINIMUM, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("minimum", (input, other), out)
 
 
 def mul(input: Any, other: Any, *, out: Any = None) -> Any:
@@ -482,3 +1767,19 @@ def not_equal(input: Any, other: Any, *, out: Any = None) -> Any:
         if r is not NotImplemented:
             return r
     return state.front("not_equal", (input, other), out)
+
+
+def nextafter(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None and isinstance(input, TensorBase) and isinstance(other, TensorBase):
+        r = apply2(NEXTAFTER, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("nextafter", (input, other), out)
+
+
+def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
+    if out is None:
+        r = apply2(XLOGY, input, other)
+        if r is not NotImplemented:
+            return r
+    return state.front("xlogy", (input, other), out)

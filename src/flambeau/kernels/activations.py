@@ -1,0 +1,352 @@
+"""Activations and their derivatives: few passes, into one fresh buffer.
+
+A derivative `x_backward(g, saved, ...)` is the product of g and the activation's derivative. Half precision is
+computed in float32 and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .pointwise import F32, HALVES, ONES, ZEROS, drop, keep, not_implemented, scalar, steps, wide
+from .scipy_special import special
+
+_SQRT_HALF = math.sqrt(0.5)
+_INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
+_TANH_SCALE = math.sqrt(2.0 / math.pi)
+_TANH_CUBE = 0.044715
+_ZERO32 = ZEROS[F32]
+
+
+def floats(kernel: str, a: np.ndarray) -> None:
+    """Refuse what is not floating."""
+    if a.dtype.kind not in "fV":
+        raise not_implemented(kernel, a)
+
+
+def relu(a: np.ndarray) -> np.ndarray:
+    if a.dtype is F32:
+        return np.maximum(a, _ZERO32)
+    if a.dtype.kind in "bc":
+        raise RuntimeError(f"{'Boolean' if a.dtype.kind == 'b' else 'Complex'} inputs not supported for relu")
+    return np.maximum(a, ZEROS[a.dtype])
+
+
+def relu_into(a: np.ndarray, out: np.ndarray) -> None:
+    np.maximum(a, ZEROS[a.dtype], out)
+
+
+relu.into = relu_into                                                         # type: ignore[attr-defined]
+
+
+def relu_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """g where out > 0, or nan."""
+    return drop(g, np.asarray(np.less_equal(out, ZEROS[out.dtype])))
+
+
+@wide
+def leaky_relu(a: np.ndarray, slope: float) -> np.ndarray:
+    floats("leaky_relu_cpu", a)
+    t = np.multiply(a, scalar(slope, a.dtype), np.empty_like(a))
+    if 0 <= slope <= 1:
+        return np.maximum(a, t, t)
+    return np.where(np.greater(a, ZEROS[a.dtype]), a, t)
+
+
+@wide
+def leaky_relu_backward(g: np.ndarray, a: np.ndarray, slope: float) -> np.ndarray:
+    t = np.multiply(g, scalar(slope, g.dtype), np.empty_like(g))
+    np.copyto(t, g, where=np.greater(a, ZEROS[a.dtype]))
+    return t
+
+
+@wide
+def elu(a: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.ndarray:
+    """scale * (a if a > 0 else alpha * (exp(input_scale * a) - 1))"""
+    floats("elu_cpu", a)
+    d = a.dtype
+    t = np.minimum(a, ZEROS[d], np.empty_like(a))
+    if input_scale != 1:
+        np.multiply(t, scalar(input_scale, d), t)
+    np.expm1(t, t)
+    if alpha * scale != 1:
+        np.multiply(t, scalar(alpha * scale, d), t)
+    positive = np.maximum(a, ZEROS[d])
+    if scale != 1:
+        positive = np.multiply(positive, scalar(scale, d))
+    return np.add(t, positive, t)
+
+
+@wide
+def elu_backward(g: np.ndarray, a: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.ndarray:
+    d = a.dtype
+    t = np.minimum(a, ZEROS[d], np.empty_like(a))
+    if input_scale != 1:
+        np.multiply(t, scalar(input_scale, d), t)
+    np.exp(t, t)
+    np.multiply(t, scalar(alpha * scale * input_scale, d), t)
+    np.copyto(t, scalar(scale, d), where=np.greater(a, ZEROS[d]))
+    return np.multiply(t, g, t)
+
+
+def erf(a: np.ndarray) -> np.ndarray:
+    return special("erf")(a)
+
+
+@wide
+def gelu(a: np.ndarray, approximate: str) -> np.ndarray:
+    floats("GeluKernelImpl", a)
+    d = a.dtype
+    t = np.empty_like(a)
+    if approximate == "tanh":
+        np.multiply(a, a, t)
+        np.multiply(t, scalar(_TANH_SCALE * _TANH_CUBE, d), t)
+        np.add(t, scalar(_TANH_SCALE, d), t)
+        np.multiply(t, a, t)
+        np.tanh(t, t)
+    else:
+        np.multiply(a, scalar(_SQRT_HALF, d), t)
+        special("erf")(t, t)
+    np.add(t, ONES[d], t)
+    np.multiply(t, HALVES[d], t)
+    return np.multiply(t, a, t)
+
+
+@wide
+def gelu_backward(g: np.ndarray, a: np.ndarray, approximate: str) -> np.ndarray:
+    d = a.dtype
+    t, u = np.empty_like(a), np.empty_like(a)
+    if approximate == "tanh":
+        # t = tanh(c (a + k a^3)); the derivative is (1 + t)/2 + a/2 (1 - t^2) c (1 + 3 k a^2)
+        np.multiply(a, a, u)
+        np.multiply(u, scalar(_TANH_SCALE * _TANH_CUBE, d), t)
+        np.add(t, scalar(_TANH_SCALE, d), t)
+        np.multiply(t, a, t)
+        np.tanh(t, t)
+        np.multiply(u, scalar(1.5 * _TANH_SCALE * _TANH_CUBE, d), u)
+        np.add(u, scalar(0.5 * _TANH_SCALE, d), u)
+        np.multiply(u, a, u)
+        np.multiply(u, np.subtract(ONES[d], np.multiply(t, t)), u)
+    else:
+        # the derivative is Phi(a) + a phi(a)
+        np.multiply(a, a, u)
+        np.multiply(u, -HALVES[d], u)
+        np.exp(u, u)
+        np.multiply(u, scalar(_INV_SQRT_2PI, d), u)
+        np.multiply(u, a, u)
+        np.multiply(a, scalar(_SQRT_HALF, d), t)
+        special("erf")(t, t)
+    np.add(t, ONES[d], t)
+    np.multiply(t, HALVES[d], t)
+    np.add(t, u, t)
+    return np.multiply(t, g, t)
+
+
+def _sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
+    np.negative(a, out)
+    np.exp(out, out)
+    np.add(out, ONES[out.dtype], out)
+    return np.reciprocal(out, out)
+
+
+@steps
+def silu(a: np.ndarray, out: np.ndarray) -> np.ndarray:
+    if a.dtype.kind in "biu":
+        raise not_implemented("silu_cpu", a)
+    np.negative(a, out)
+    np.exp(out, out)
+    np.add(out, ONES[out.dtype], out)
+    return np.true_divide(a, out, out)
+
+
+@wide
+def silu_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """g s (1 + a (1 - s)), s = sigmoid(a)"""
+    d = a.dtype
+    s = _sigmoid(a, np.empty_like(a))
+    t = np.subtract(ONES[d], s, np.empty_like(a))
+    np.multiply(t, a, t)
+    np.add(t, ONES[d], t)
+    np.multiply(t, s, t)
+    if d.kind == "c":
+        np.conjugate(t, t)
+    return np.multiply(t, g, t)
+
+
+def _tanh_softplus(a: np.ndarray) -> np.ndarray:
+    return np.tanh(np.logaddexp(a, ZEROS[a.dtype], np.empty_like(a)))
+
+
+@steps
+def mish(a: np.ndarray, out: np.ndarray) -> np.ndarray:
+    floats("mish_cpu", a)
+    np.logaddexp(a, ZEROS[a.dtype], out)
+    np.tanh(out, out)
+    return np.multiply(out, a, out)
+
+
+@wide
+def mish_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """g (t + a sigmoid(a) (1 - t^2)), t = tanh(softplus(a))"""
+    t = np.asarray(_tanh_softplus(a))
+    s = _sigmoid(a, np.empty_like(a))
+    np.multiply(s, a, s)
+    np.multiply(s, np.subtract(ONES[a.dtype], np.multiply(t, t)), s)
+    np.add(s, t, s)
+    return np.multiply(s, g, s)
+
+
+@wide
+def softplus(a: np.ndarray, beta: float, threshold: float) -> np.ndarray:
+    floats("softplus_cpu", a)
+    d = a.dtype
+    t = np.multiply(a, scalar(beta, d), np.empty_like(a))
+    linear = np.greater(t, scalar(threshold, d))
+    np.exp(t, t)
+    np.log1p(t, t)
+    if beta != 1:
+        np.true_divide(t, scalar(beta, d), t)
+    np.copyto(t, a, where=linear)
+    return t
+
+
+@wide
+def softplus_backward(g: np.ndarray, a: np.ndarray, beta: float, threshold: float) -> np.ndarray:
+    d = a.dtype
+    t = np.multiply(a, scalar(beta, d), np.empty_like(a))
+    linear = np.greater(t, scalar(threshold, d))
+    _sigmoid(t, t)
+    np.copyto(t, ONES[d], where=linear)
+    return np.multiply(t, g, t)
+
+
+@steps
+def log_sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """min(a, 0) - log1p(exp(-|a|))"""
+    floats("log_sigmoid_cpu", a)
+    np.absolute(a, out)
+    np.negative(out, out)
+    np.exp(out, out)
+    np.log1p(out, out)
+    return np.subtract(np.minimum(a, ZEROS[a.dtype]), out, out)
+
+
+@wide
+def log_sigmoid_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """g sigmoid(-a)"""
+    t = np.exp(a, np.empty_like(a))
+    np.add(t, ONES[t.dtype], t)
+    return np.true_divide(g, t, t)
+
+
+def hardtanh(a: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    if a.dtype.kind in "bc":
+        raise not_implemented("hardtanh_cpu", a)
+    x = np.maximum(a, scalar(low, a.dtype), np.empty_like(a))
+    return np.minimum(x, scalar(high, a.dtype), x)
+
+
+def hardtanh_backward(g: np.ndarray, a: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """0 at the bounds too, unlike clamp."""
+    d = a.dtype
+    return drop(g, np.asarray(np.logical_or(np.less_equal(a, scalar(low, d)), np.greater_equal(a, scalar(high, d)))))
+
+
+@steps
+def hardsigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
+    floats("hardsigmoid_cpu", a)
+    d = a.dtype
+    np.add(a, scalar(3, d), out)
+    np.maximum(out, ZEROS[d], out)
+    np.minimum(out, scalar(6, d), out)
+    return np.true_divide(out, scalar(6, d), out)
+
+
+@wide
+def hardsigmoid_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
+    d = a.dtype
+    inside = np.asarray((a > scalar(-3, d)) & (a < scalar(3, d)))
+    return keep(np.asarray(g * scalar(1 / 6, d)), inside)
+
+
+@steps
+def hardswish(a: np.ndarray, out: np.ndarray) -> np.ndarray:
+    floats("hardswish_cpu", a)
+    d = a.dtype
+    np.add(a, scalar(3, d), out)
+    np.maximum(out, ZEROS[d], out)
+    np.minimum(out, scalar(6, d), out)
+    np.multiply(out, a, out)
+    return np.true_divide(out, scalar(6, d), out)
+
+
+@wide
+def hardswish_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """0 up to -3, g from 3, and g (a / 3 + 1/2) between."""
+    d = a.dtype
+    t = np.true_divide(a, scalar(3, d), np.empty_like(a))
+    np.add(t, HALVES[d], t)
+    np.copyto(t, ONES[d], where=np.greater_equal(a, scalar(3, d)))
+    np.multiply(t, g, t)
+    return drop(t, np.asarray(np.less_equal(a, scalar(-3, d))))
+
+
+@wide
+def softshrink(a: np.ndarray, lambd: float) -> np.ndarray:
+    floats("softshrink_cpu", a)
+    c = scalar(lambd, a.dtype)
+    return np.where(a > c, a - c, np.where(a < -c, a + c, a * ZEROS[a.dtype]))
+
+
+@wide
+def hardshrink(a: np.ndarray, lambd: float) -> np.ndarray:
+    floats("hardshrink_cpu", a)
+    c = scalar(lambd, a.dtype)
+    return np.where((a >= -c) & (a <= c), ZEROS[a.dtype], a)
+
+
+@wide
+def shrink_backward(g: np.ndarray, a: np.ndarray, lambd: float) -> np.ndarray:
+    c = scalar(lambd, a.dtype)
+    return drop(g, np.asarray((a >= -c) & (a <= c)))
+
+
+def threshold(a: np.ndarray, limit: Any, value: Any) -> np.ndarray:
+    if a.dtype.kind in "bc":
+        raise not_implemented("threshold_cpu", a)
+    return np.where(np.less_equal(a, scalar(limit, a.dtype)), scalar(value, a.dtype), a)
+
+
+def threshold_backward(g: np.ndarray, a: np.ndarray, limit: Any) -> np.ndarray:
+    return drop(g, np.asarray(np.less_equal(a, scalar(limit, a.dtype))))
+
+
+@wide
+def prelu(a: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    return np.where(np.greater(a, ZEROS[a.dtype]), a, a * weight)
+
+
+@wide
+def glu(a: np.ndarray, dim: int) -> np.ndarray:
+    floats("glu_cpu", a)
+    x, gate = np.split(a, 2, dim)
+    s = _sigmoid(gate, np.empty_like(gate))
+    return np.multiply(s, x, s)
+
+
+@wide
+def glu_backward(g: np.ndarray, a: np.ndarray, dim: int) -> np.ndarray:
+    x, gate = np.split(a, 2, dim)
+    out = np.empty_like(a)
+    left, right = np.split(out, 2, dim)
+    s = _sigmoid(gate, np.empty_like(gate))
+    np.multiply(s, g, left)
+    np.subtract(ONES[a.dtype], s, right)
+    np.multiply(right, x, right)
+    np.multiply(right, left, right)
+    return out
+
+
