@@ -144,7 +144,9 @@ def cuda_error(name: str) -> Exception:
 def as_device(value: Any) -> Device:
     """A usable device from None, a string or a Device; anything but cpu and meta raises."""
     if value is None:
-        return device_stack[-1] if device_stack else CPU
+        if not device_stack:
+            return CPU
+        value = device_stack[-1]
     d = value if isinstance(value, Device) else Device(value)
     if d.type == "cpu":
         return CPU if d.index is None else d

@@ -7,6 +7,7 @@ from typing import Any
 
 from flambeau.core.objects import TensorBase, array_of, make_as
 from flambeau.tensor import Tensor
+from flambeau.tensor._python import attributes
 
 
 class Parameter(Tensor):
@@ -48,19 +49,19 @@ class Parameter(Tensor):
             return memo[id(self)]
         result = type(self)(self.data.clone(), self.requires_grad)
         memo[id(self)] = result
-        for key, value in self.__dict__.items():
+        for key, value in attributes(self).items():
             setattr(result, key, copy.deepcopy(value, memo))
         return result
 
     def __reduce_ex__(self, protocol: int) -> Any:
-        return (_rebuild_parameter, (self.data, self.requires_grad, dict(self.__dict__)))
+        return (_rebuild_parameter, (self.data, self.requires_grad, attributes(self)))
 
 
 
 
-def _rebuild_parameter(data: Any, requires_grad: bool, attributes: dict) -> Parameter:
+def _rebuild_parameter(data: Any, requires_grad: bool, own: dict) -> Parameter:
     p = Parameter(data, requires_grad)
-    p.__dict__.update(attributes)
+    p.__dict__.update(own)
     return p
 
 

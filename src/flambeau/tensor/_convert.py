@@ -69,7 +69,7 @@ class Conversions:
 
     def tolist(self: Any) -> Any:
         """Nested lists of Python numbers; a number for a 0-d tensor."""
-        a = values(self, "Tensor.tolist()")
+        a = array_of(self)
         return a.astype(np.float32).tolist() if a.dtype == BFLOAT16 else a.tolist()
 
     def numpy(self: Any, *, force: bool = False) -> np.ndarray:

@@ -16,11 +16,20 @@ from flambeau.kernels import strides
 from flambeau.ops._meta import Meta
 
 
-def _with_facts(t: Any, source: Any, attributes: dict | None) -> Any:
+# An interpreted engine keeps the slots of TensorBase in the instance's dictionary
+_SLOTS = frozenset(n for n in (*vars(TensorBase), *getattr(TensorBase, "__annotations__", ())) if n.startswith("_"))
+
+
+def attributes(t: Any) -> dict:
+    """What the user has set on a tensor."""
+    return {k: v for k, v in t.__dict__.items() if k not in _SLOTS}
+
+
+def _with_facts(t: Any, source: Any, own: dict | None) -> Any:
     if requires(source):
         set_requires_grad(t, True)
-    if attributes:
-        t.__dict__.update(attributes)
+    if own:
+        t.__dict__.update(own)
     return t
 
 
@@ -43,13 +52,13 @@ def placed(owner: np.ndarray, dtype: np.dtype, shape: tuple, steps: tuple, offse
     return np.ndarray(shape, dtype, flat, offset, steps)
 
 
-def rebuild(cls: Any, owner: np.ndarray, dtype: np.dtype, where: tuple, requires_grad: bool, attributes: dict | None) -> Any:
+def rebuild(cls: Any, owner: np.ndarray, dtype: np.dtype, where: tuple, requires_grad: bool, own: dict | None) -> Any:
     """Unpickles a tensor."""
     t = make_as(cls, placed(owner, dtype, *where))
     if requires_grad:
         set_requires_grad(t, True)
-    if attributes:
-        t.__dict__.update(attributes)
+    if own:
+        t.__dict__.update(own)
     return t
 
 
@@ -79,7 +88,7 @@ class Python:
         else:
             t = make_as(cls, self._array)
             t._cell = self.detach()._cell
-        return _with_facts(t, self, self.__dict__)
+        return _with_facts(t, self, attributes(self))
 
     def __deepcopy__(self: Any, memo: dict) -> Any:
         found = memo.get(id(self))
@@ -106,18 +115,19 @@ class Python:
             set_requires_grad(t, True)
         if self._grad is not None:
             t._grad = copy.deepcopy(self._grad, memo)
-        if self.__dict__:
-            t.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        own = attributes(self)
+        if own:
+            t.__dict__.update(copy.deepcopy(own, memo))
         return t
 
     def __reduce_ex__(self: Any, protocol: Any) -> Any:
         cls = type(self)
-        attributes = dict(self.__dict__) or None
+        own = attributes(self) or None
         if self._array is None and isinstance(self._lazy, Meta):
             return rebuild_meta, (cls, tuple(shape_of(self)), self._dtype, self._lazy.strides, requires(self))
         a = array_of(self)
         owner, *where = place(a)
-        return rebuild, (cls, owner, a.dtype, tuple(where), requires(self), attributes)
+        return rebuild, (cls, owner, a.dtype, tuple(where), requires(self), own)
 
     # ------------------------------------------------------------------------------- subclasses
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.state import state
-from flambeau.ops import _assemble, views
+from flambeau.ops import _assemble, _lazy, views
 from flambeau.ops.indexing_basic import setitem
 from flambeau.ops.matmul import OPERATORS
 
@@ -50,9 +50,10 @@ class Tensor(Methods, Autograd, Conversions, Storage, Facts, Python, DLPack):
     new = _legacy.new
 
 
-for _name, _method in {**_assemble.methods(), **views.PROPERTIES}.items():
+for _name, _method in {**_assemble.methods(), **views.PROPERTIES, **OPERATORS}.items():
     if not any(_name in c.__dict__ for c in Tensor.__mro__[:-1]):
         setattr(Tensor, _name, _method)
 
+state.lazy, state.detach = _lazy.lazy, _lazy.detach
 state.new = Tensor
 state.alloc = Methods.__new__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_SUBMODULES = ("checkpoint", "data", "hooks")
+_SUBMODULES = ("checkpoint", "data", "dlpack", "hooks")
 _LATER = {
     "tensorboard": "the summary writer is not available yet: log with print or matplotlib",
     "cpp_extension": "there is no C++ extension interface: write operators in Python, see docs/adding-an-operator.md",
