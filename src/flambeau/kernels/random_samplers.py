@@ -114,7 +114,8 @@ def _poisson(uniform: Callable[[], float], rate: float) -> float:
 
 
 def binomial(engine: MersenneTwister, count: np.ndarray, prob: np.ndarray) -> np.ndarray:
-    """Successes in `count` trials of probability `prob`; arrays of one shape and floating dtype."""
+    """Successes in `count` trials of probability `prob`; arrays of one floating dtype that broadcast together."""
+    count, prob = np.broadcast_arrays(count, prob)
     out = np.empty(count.shape, np.float64)
     flat = out.reshape(-1)
     pairs = zip(count.ravel().astype(np.float64).tolist(), prob.ravel().astype(np.float64).tolist(), strict=True)

@@ -53,10 +53,7 @@ def _around(engine: Any, mean: np.ndarray, std: float) -> np.ndarray:
 
 def _spread(engine: Any, std: np.ndarray, mean: float) -> np.ndarray:
     check.deviations(std)
-    values = _standard(engine, std.shape, 1.0, std.dtype) * std
-    if std.dtype.itemsize == 2:     # the number is added before rounding to 16 bits
-        return (values.astype(np.float32) + np.float32(mean)).astype(std.dtype)
-    return values + std.dtype.type(mean)
+    return _standard(engine, std.shape, 1.0, std.dtype) * std + std.dtype.type(mean)
 
 
 def _around_spread(engine: Any, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
@@ -77,7 +74,7 @@ _NORMAL = {
                            call(t(4, 1), t(5, low=0.0))],
         errors=lambda t: [(call(0.0, -1.0, (2,)), RuntimeError, "std >= 0.0"),
                           (call(t(2), t(2, values=[1.0, -1.0])), RuntimeError, "elements of std >= 0.0")])
-def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
+def normal(mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
            layout: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False) -> Any:
     """Normal random numbers of given means and standard deviations.
 
