@@ -89,15 +89,17 @@ def logcumsumexp(a: np.ndarray, dim: int) -> np.ndarray:
 
 
 def _complex_logcumsumexp(a: np.ndarray, dim: int) -> np.ndarray:
-    """Scaled by the running maximum of the real part: each prefix is summed against its own maximum."""
+    """Term by term, the greater real part taken out of each sum of two."""
     wide = np.moveaxis(a.astype(np.complex128), dim, 0)
     out = np.empty_like(wide)
     if len(wide):
         out[0] = running = wide[0]
     for i in range(1, len(wide)):
-        top = np.maximum(running.real, wide[i].real)
-        top = np.where(np.isfinite(top), top, 0)
-        running = np.log(np.exp(running - top) + np.exp(wide[i] - top)) + top
+        less = running.real < wide[i].real
+        top, rest = np.where(less, wide[i], running), np.where(less, running, wide[i])
+        step = np.where(np.isfinite(top.real), rest - top, -np.inf)
+        running = np.log(1 + np.exp(step)) + top    # the imaginary part goes on past pi, as PyTorch's
+        running = np.where(np.isneginf(top.real), top, running)
         out[i] = running
     return np.ascontiguousarray(np.moveaxis(out, 0, dim)).astype(a.dtype)
 

@@ -49,6 +49,17 @@ def var_mean(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: boo
 
 def var(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: bool = False) -> np.ndarray:
     """Return the variance over dim; see `var_mean`."""
+    if a.dtype.char in "fd" and a.size:
+        axes = reduced_axes(dim, a.ndim)
+        n = count_reduced(a, axes)
+        center = np.add.reduce(a, axes, None, None, True)
+        center = np.divide(center, n, center)
+        deviation = np.subtract(a, center)
+        np.multiply(deviation, deviation, deviation)
+        out = np.add.reduce(deviation, axes, None, None, keepdim)
+        if type(out) is not np.ndarray:
+            out = np.array(out)
+        return np.divide(out, max(0.0, n - correction), out)
     return var_mean(a, dim, correction, keepdim)[0]
 
 
@@ -215,6 +226,43 @@ def mode(a: np.ndarray, dim: int = -1, keepdim: bool = False) -> tuple[np.ndarra
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
+def check_quantile(name: str, a: np.ndarray, q: np.ndarray | float, interpolation: str) -> None:
+    """Raise for arguments that `quantile` refuses."""
+    if a.dtype.char not in "fd":
+        raise RuntimeError(f"{name}() input tensor must be either float or double dtype, got {a.dtype.name}")
+    if a.size == 0:
+        raise RuntimeError(f"{name}() input tensor must be non-empty")
+    if interpolation not in INTERPOLATIONS:
+        raise RuntimeError(
+            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
+    if isinstance(q, np.ndarray):
+        if q.ndim > 1:
+            raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, got {q.ndim} dimensions")
+        if q.dtype != a.dtype:
+            raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor: {q.dtype.name}, {a.dtype.name}")
+    levels = np.asarray(q, a.dtype)
+    if levels.size and not (levels.min() >= 0 and levels.max() <= 1):
+        raise RuntimeError(f"{name}() q must be in the range [0, 1] but got {levels.tolist()}")
+
+
+def last_ranks(ordered: np.ndarray, skip_nan: bool) -> np.ndarray:
+    """Return the greatest rank of each line of sorted arrays, (..., 1): of what is not NaN with skip_nan."""
+    n = ordered.shape[-1]
+    if not skip_nan:
+        return np.full((*ordered.shape[:-1], 1), n - 1)
+    return np.maximum(n - 1 - np.count_nonzero(np.isnan(ordered), axis=-1)[..., None], 0)
+
+
+def whole_ranks(ranks: np.ndarray, ordered: np.ndarray, interpolation: str, skip_nan: bool) -> np.ndarray:
+    """Return the ranks to read: rounded as interpolation says; the last, which is NaN, in lines that have a NaN."""
+    if interpolation in ("lower", "higher", "nearest"):
+        ranks = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}[interpolation](ranks)
+    if skip_nan:
+        return ranks
+    return np.where(np.isnan(ordered[..., -1:]), ranks.dtype.type(ordered.shape[-1] - 1), ranks)
+
+
 def quantile(
     a: np.ndarray,
     q: np.ndarray | float,
@@ -234,22 +282,8 @@ def quantile(
         RuntimeError: a is empty or of another dtype; q is outside [0, 1] or has another dtype or more
             than one axis; an unknown interpolation.
     """
-    if a.dtype.char not in "fd":
-        raise RuntimeError(f"quantile() input tensor must be either float or double dtype, got {a.dtype.name}")
-    if a.size == 0:
-        raise RuntimeError("quantile() input tensor must be non-empty")
-    if interpolation not in INTERPOLATIONS:
-        raise RuntimeError(
-            f"quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
-        )
-    if isinstance(q, np.ndarray):
-        if q.ndim > 1:
-            raise RuntimeError(f"quantile() q must be a scalar or 1D tensor, got {q.ndim} dimensions")
-        if q.dtype != a.dtype:
-            raise RuntimeError(f"quantile() q tensor must be same dtype as the input tensor: {q.dtype.name}, {a.dtype.name}")
+    check_quantile("quantile", a, q, interpolation)
     levels = np.asarray(q, a.dtype)
-    if levels.size and not (levels.min() >= 0 and levels.max() <= 1):
-        raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {levels.tolist()}")
     axis = 0
     if dim is None:
         moved = a.reshape(1, -1)
@@ -257,18 +291,8 @@ def quantile(
         axis = normalize_dim(dim, a.ndim)
         moved = np.moveaxis(a, axis, -1) if a.ndim else a.reshape(1, 1)
     ordered = np.sort(moved, axis=-1)
-    n = ordered.shape[-1]
-    count = n - np.count_nonzero(np.isnan(ordered), axis=-1)[..., None]
-    last = np.maximum(count - 1, 0) if skip_nan else np.full_like(count, n - 1)
-    ranks = np.asarray(levels.reshape(-1) * last.astype(a.dtype))
-    if interpolation == "lower":
-        ranks = np.floor(ranks)
-    elif interpolation == "higher":
-        ranks = np.ceil(ranks)
-    elif interpolation == "nearest":
-        ranks = np.rint(ranks)
-    if not skip_nan:  # any NaN sorts last: read it
-        ranks = np.where(count < n, a.dtype.type(n - 1), ranks)
+    ranks = np.asarray(levels.reshape(-1) * last_ranks(ordered, skip_nan).astype(a.dtype))
+    ranks = whole_ranks(ranks, ordered, interpolation, skip_nan)
     below = ranks.astype(np.int64)
     values = np.take_along_axis(ordered, below, axis=-1)
     if interpolation in ("linear", "midpoint"):

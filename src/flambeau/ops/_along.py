@@ -1,7 +1,7 @@
 """Picking elements along a dimension by position, and putting gradients back: what sort, max, median share.
 
-`pick` and `place` are each other's derivative; the positions along a line are distinct, except for `place_sum`
-(cummax), which adds.
+`pick` and `place` are each other's derivative; the positions along a line are distinct there. `pick_any` and
+`place_sum`, which adds, are the same for positions that may repeat (cummax, quantile).
 """
 
 from __future__ import annotations
@@ -45,7 +45,11 @@ PLACE = primitive("place", _place, inputs=("self", "index"), params=("shape", "d
                   node="ScatterBackward0", self=lambda xp, g, index, dim, keepdim: xp.pick(g, index, dim, keepdim))
 PLACE_SUM = primitive("place_sum", lambda g, index, shape, dim: gather_backward(g, shape, dim, index),
                       inputs=("self", "index"), params=("shape", "dim"), promotes=False, expr=KERNEL,
-                      node="ScatterAddBackward0", self=lambda xp, g, index, dim: xp.pick(g, index, dim, True))
+                      node="ScatterAddBackward0", self=lambda xp, g, index, dim: xp.pick_any(g, index, dim))
+# positions may repeat along a line
+PICK_ANY = primitive("pick_any", lambda a, index, dim: _pick(a, index, dim, True), inputs=("self", "index"), params=("dim",),
+                     promotes=False, expr=KERNEL, node="GatherBackward0",
+                     self=lambda xp, g, index, self_shape, dim: xp.place_sum(g, index, self_shape, dim))
 
 
 def selection(name: str, kernel: Any, params: tuple, node: str | None = None) -> Op:
