@@ -24,6 +24,7 @@ class Task:
         self.owned: bool = False            # the buffer is the engine's own: accumulate in place
         self.needed: bool = True
         self.is_node: bool = False
+        self.several: bool = False          # the node has several outputs: `grad` is a list
         self.wanted: dict[int, Any] | None = None   # gradients to capture, by output number
         self.t0: Task | None = None      # tasks of the edges
         self.t1: Task | None = None
@@ -88,6 +89,9 @@ def task_of(call: Call, e: Any, stack: list[Task]) -> Task:
         call.tasks[e] = t
         if isinstance(e, Node):
             t.is_node = True
+            x = e.extra
+            if x is not None and x.metas is not None:
+                t.several = True
             stack.append(t)
     return t
 
