@@ -39,7 +39,7 @@ def finish_outputs(cls: Any, node: Node | None, args: tuple, outputs: list, dirt
         is_input = _same(o, args)
         is_dirty = _same(o, dirty)
         if not marked[i]:
-            results.append(_constant(o, is_input))
+            results.append(_constant(o, is_input, is_dirty))
         elif is_dirty:
             results.append(_rewritten(cls, node, o, i, is_input, len(outputs)))
         else:
@@ -75,8 +75,12 @@ def _view_of(t: TensorBase) -> TensorBase:
         set_grad_enabled(old)
 
 
-def _constant(t: TensorBase, is_input: bool) -> TensorBase:
+def _constant(t: TensorBase, is_input: bool, is_dirty: bool) -> TensorBase:
     """An output without gradient."""
+    if is_dirty:
+        cell_of(t).stamp += 1
+        if not requires(t):
+            return t
     if is_input:
         return t.detach() if requires(t) else _view_of(t)
     if t._rg:

@@ -15,6 +15,7 @@ from flambeau.core.saved import check, pack, unpacked
 from flambeau.core.state import grad_enabled, state
 from flambeau.core.views import grad_fn
 
+_ENGINE_FIELDS = frozenset(dir(TensorBase))      # interpreted, they lie in the tensor's dictionary
 INPUT, OUTPUT, INTERMEDIATE = "input", "output", "intermediate"
 
 
@@ -46,7 +47,7 @@ class Saved:
         self.cell = cell_of(t)
         self.stamp = self.cell.stamp
         self.cls, self.ref = type(t), weakref.ref(t)
-        self.attributes = getattr(t, "__dict__", None) or None
+        self.attributes = {k: v for k, v in t.__dict__.items() if k not in _ENGINE_FIELDS} or None
 
     def unpack(self, node: Node, i: int) -> TensorBase:
         """The tensor again, connected to the graph as it was."""

@@ -140,7 +140,8 @@ class NodeView(Node):
 
     def name(self) -> str:
         """The name of the backward function, such as "MulBackward0"."""
-        return self.op.node_name
+        name = self.op.node_name
+        return "torch::autograd::" + name if name == "CopySlices" else name
 
     @property
     def metadata(self) -> dict:

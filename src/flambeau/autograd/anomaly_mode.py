@@ -15,6 +15,7 @@ import numpy as np
 from flambeau.core.errors import AutogradError, node_text
 from flambeau.core.objects import Node, TensorBase, array_of, extra_of
 from flambeau.core.state import anomaly_changed, local, state
+from flambeau.core.tasks import current_call
 
 from ._modes import Mode
 
@@ -89,7 +90,7 @@ def trace(node: Node) -> None:
     stack = traceback.extract_stack()
     extra_of(node).traceback = (
         traceback.StackSummary.from_list([f for f in stack if f.filename not in state.internal]),
-        getattr(local, "evaluating", None))
+        getattr(local, "evaluating", None) if current_call() is not None else None)
 
 
 def check_nan(node: Node, k: int, gradient: Any) -> None:

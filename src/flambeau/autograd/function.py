@@ -268,8 +268,11 @@ class Function(metaclass=FunctionMeta):
             bound.apply_defaults()
             args = bound.args
         elif kwargs:
-            raise TypeError(f"{cls.__name__}.apply() takes no keyword arguments. Pass them by position, or define "
-                            "setup_context: then arguments are matched by name.")
+            bound = inspect.signature(cls.forward).bind(None, *args, **kwargs)
+            if bound.kwargs:
+                raise TypeError(f"{cls.__name__}.apply(): forward() got unexpected keyword arguments {list(bound.kwargs)}: inputs of a "
+                                "Function are positional, so that backward can return one gradient for each.")
+            args = bound.args[1:]
         return _apply(cls, args)
 
 
