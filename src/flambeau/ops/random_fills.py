@@ -235,7 +235,7 @@ def log_normal_(self: Any, mean: Any = 1.0, std: Any = 2.0, *, generator: Genera
 
 
 @public(namespaces=(), random=True, samples=lambda t: [call(t(3, 4), 0.3)],
-        errors=lambda t: [(call(t(2), 1.0), RuntimeError, "p to be in (0, 1)")])
+        errors=lambda t: [(call(t(2), 1.0), RuntimeError, "expects p to be in")])
 def geometric_(self: Any, p: Any, *, generator: Generator | None = None) -> Any:
     """Fill with the number of trials up to the first success, 1, 2, ...; each succeeds with probability p in (0, 1)."""
     chance = check.number(p, "geometric_", "p")
