@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from . import engine_ops  # noqa: F401, I001  isort: skip
-from . import arithmetic, activations, clamping, comparison, complex, exponential, logical, rounding  # noqa: F401, I001
+from . import arithmetic, activations, clamping, comparison, complex, exponential, filling, logical, rounding  # noqa: F401, I001
 from . import special_functions, ternary, trigonometric  # noqa: F401, I001
 from . import conversion, creation, engine_ops, fills, indexing_basic, ranges, reduction
 from . import addmm, einsum, joining, layout, matmul, padding, products  # noqa: F401
-from . import rearranging, shape, splitting, strided, views  # noqa: F401
+from . import distance, rearranging, shape, splitting, strided, view_copies, views  # noqa: F401
 from . import random, random_fills, random_samples  # noqa: F401
-from . import cumulative, extrema, sorting, statistics  # noqa: F401
+from . import cumulative, extrema, norms, sorting, statistics  # noqa: F401
 from ._record import KERNEL, PRIMITIVES, REGISTRY, Record, Sample, call, composite, ops, primitive, public
 
 __all__ = ["KERNEL", "PRIMITIVES", "REGISTRY", "Record", "Sample", "arithmetic", "call", "composite", "creation",

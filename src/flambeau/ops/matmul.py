@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply2, apply_n
-from flambeau.core.objects import TensorBase, dtype_of, requires, shape_of
+from flambeau.core.objects import TensorBase, requires, shape_of
 from flambeau.core.op import slot
 from flambeau.kernels import layout
 from flambeau.kernels import matmul as kernel
@@ -119,7 +119,7 @@ def vdot(input: Any, other: Any) -> Any:
     (2+0j)
     """
     _two_vectors("vdot", input, other)
-    return apply_n(VDOT if dtype_of(input).kind == "c" else DOT, [input, other])
+    return apply_n(VDOT, [input, other])
 
 
 @public(samples=lambda t: [call(t(2, 3, 4), t(2, 4, 5)), call(t(2, 3, 0), t(2, 0, 2)), call(t(1, 2, 3), t(1, 3, 2)), call(t(0, 2, 3), t(0, 3, 2))],

@@ -1,0 +1,35 @@
+"""The `_copy` form of each view operator: the same result with memory of its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from ._record import REGISTRY, ops, public
+from .layout import cloned
+
+_FUNCTIONS = ("as_strided", "diagonal", "narrow", "permute", "select", "squeeze", "t", "transpose", "unsqueeze", "expand",
+              "unfold", "view", "view_as_real", "view_as_complex", "unbind", "split", "split_with_sizes")
+
+
+def _copies(name: str, fn: Callable) -> Callable:
+    @functools.wraps(fn)
+    def copied(*args: Any, **kwargs: Any) -> Any:
+        out = fn(*args, **kwargs)
+        return tuple(cloned(x, "contiguous") for x in out) if isinstance(out, tuple) else cloned(out, "contiguous")
+
+    copied.__name__ = copied.__qualname__ = name + "_copy"
+    copied.__doc__ = f"As `{name}`, with a copy instead of a view.\n\nReturns:\n    Contiguous tensors with memory of their own."
+    return copied
+
+
+def _alias(input: Any) -> Any:
+    return ops.alias(input)
+
+
+for _name in _FUNCTIONS:
+    _record = REGISTRY[_name]
+    public(name=_name + "_copy", method=_name == "narrow", samples=_record.samples, differentiable=_record.differentiable)(
+        _copies(_name, _record.fn))
+public(name="alias_copy", method=False, samples=REGISTRY["positive"].samples)(_copies("alias", _alias))
