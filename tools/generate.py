@@ -47,7 +47,7 @@ INPLACE = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv_
            "__iand__": "bitwise_and", "__ior__": "bitwise_or", "__ixor__": "bitwise_xor", "__ilshift__": "bitwise_left_shift",
            "__irshift__": "bitwise_right_shift", "__ifloordiv__": "floor_divide"}
 # Functions whose other arguments (alpha=, rounding_mode=, ...) need an interpreted front
-SLOW_FRONT = {"add", "sub", "div", "rsub", "round", "angle", "logit", "heaviside"}
+SLOW_FRONT = {"add", "sub", "div", "rsub", "round", "angle", "logit", "heaviside", "conj"}
 # Operators with a record of their own for a number: `x ** 2`, `2 ** x`, `1 - x`; other numbers than int and float,
 # and NumPy's, take the function's way
 NUMBERS = '''    def __pow__(self, other: Any) -> Any:

@@ -330,6 +330,11 @@ def prelu(a: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 @wide
+def prelu_backward(g: np.ndarray, a: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    return np.where(np.greater(a, ZEROS[a.dtype]), g, g * weight)
+
+
+@wide
 def glu(a: np.ndarray, dim: int) -> np.ndarray:
     floats("glu_cpu", a)
     x, gate = np.split(a, 2, dim)

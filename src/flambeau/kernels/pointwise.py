@@ -72,7 +72,7 @@ def keep(a: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """
     if a.shape == mask.shape:
         if a.size <= _SMALL:
-            out = a.copy()
+            out = np.array(a)
             np.putmask(out, ~mask, ZEROS[a.dtype])
             return out
         bits = _BITS.get(a.dtype.itemsize)
@@ -84,7 +84,7 @@ def keep(a: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def drop(a: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """a where not mask, else 0."""
     if a.shape == mask.shape and a.size <= _SMALL:
-        out = a.copy()
+        out = np.array(a)
         np.putmask(out, mask, ZEROS[a.dtype])
         return out
     return keep(a, np.logical_not(mask))

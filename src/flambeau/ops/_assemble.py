@@ -62,12 +62,22 @@ def with_out(name: str, fn: Callable, takes_out: bool = True) -> Callable:
         if kwargs:
             kwargs = renamed(kwargs, names)
         if out is None:
-            return fn(*args, **kwargs)
+            try:
+                return fn(*args, **kwargs)
+            except (TypeError, AttributeError):
+                answer = on_refusal[0](function, args, kwargs)
+                if answer is NotImplemented:
+                    raise
+                return answer
         if not takes_out:
             raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
         return write_out(name, out, fn(*args, **kwargs))
 
     return function
+
+
+# Asked when a function refuses its arguments: one of them may be no tensor, but have a `__torch_function__`
+on_refusal: list[Callable] = [lambda function, args, kwargs: NotImplemented]
 
 
 def renamed(kwargs: dict[str, Any], names: set[str]) -> dict[str, Any]:
@@ -79,7 +89,7 @@ def renamed(kwargs: dict[str, Any], names: set[str]) -> dict[str, Any]:
 
 def as_method(record: Record) -> Callable:
     """The function as a Tensor method."""
-    fn = record.fn
+    fn = getattr(record.fn, "as_method", record.fn)
     names = set(inspect.signature(fn).parameters)
     if not names & {"dim", "keepdim"}:
         return fn

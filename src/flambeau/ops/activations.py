@@ -12,12 +12,14 @@ from typing import Any
 
 from flambeau.core.apply import apply1, apply2, apply_n
 from flambeau.core.inplace import apply_inplace
-from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.op import Op, slot
 from flambeau.kernels import activations as kernel
+from flambeau.kernels.random import rrelu_noise
 
 from ._args import dim as checked_dim
 from ._args import tensor
+from ._generator import default_generator
 from ._pointwise import fused, unary, unary_samples
 from ._record import KERNEL, call, primitive, public
 
@@ -28,7 +30,7 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 RELU = unary("relu", kernel.relu, float_result=False, expr="max(self, 0)", example=("[-1., 2.]", "[0.0, 2.0]"),
              doc="max(input, 0), elementwise; nan stays nan. Only the output is kept for backward.",
              self=lambda xp, g, out: xp.relu_backward(g, out), samples=unary_samples(0.2, 2.0))
-fused("relu_backward", kernel.relu_backward, lambda xp, g, out: xp.drop(g, out <= 0))
+fused("relu_backward", kernel.relu_backward, lambda xp, g, out: xp.linked(xp.drop(g, out <= 0), out))
 SIGMOID, TANH = slot("sigmoid"), slot("tanh")
 
 
@@ -75,7 +77,8 @@ def _hardswish_composed(xp: Any, g: Any, a: Any) -> Any:
 
 
 LEAKY_RELU = _parametric("leaky_relu", kernel.leaky_relu, kernel.leaky_relu_backward,
-                         lambda xp, g, a, slope: xp.keep(g, a > 0) + xp.drop(g * slope, a > 0), ("negative_slope",))
+                         lambda xp, g, a, slope: xp.linked(xp.keep(g, a > 0) + xp.drop(g * slope, a > 0), a),
+                         ("negative_slope",))
 ELU = _parametric("elu", kernel.elu, kernel.elu_backward, _elu_composed, ("alpha", "scale", "input_scale"))
 CELU = primitive("celu", kernel.elu, params=("alpha", "scale", "input_scale"), scalars=("alpha", "scale", "input_scale"),
                  pointwise=True, same_dtype=True, expr=KERNEL,
@@ -87,21 +90,23 @@ SOFTPLUS = _parametric("softplus", kernel.softplus, kernel.softplus_backward, _s
 LOG_SIGMOID = _parametric("log_sigmoid", kernel.log_sigmoid, kernel.log_sigmoid_backward,
                           lambda xp, g, a: g * xp.sigmoid(-a), ())
 HARDTANH = _parametric("hardtanh", kernel.hardtanh, kernel.hardtanh_backward,
-                       lambda xp, g, a, low, high: xp.drop(g, (a <= low) | (a >= high)), ("min_val", "max_val"))
+                       lambda xp, g, a, low, high: xp.linked(xp.drop(g, (a <= low) | (a >= high)), a), ("min_val", "max_val"))
 HARDSIGMOID = _parametric("hardsigmoid", kernel.hardsigmoid, kernel.hardsigmoid_backward,
                           lambda xp, g, a: xp.keep(g * (1 / 6), (a > -3) & (a < 3)), ())
 HARDSWISH = _parametric("hardswish", kernel.hardswish, kernel.hardswish_backward, _hardswish_composed, ())
 SOFTSHRINK = _parametric("softshrink", kernel.softshrink, kernel.shrink_backward,
-                         lambda xp, g, a, lambd: xp.drop(g, (a >= -lambd) & (a <= lambd)), ("lambd",))
+                         lambda xp, g, a, lambd: xp.linked(xp.drop(g, (a >= -lambd) & (a <= lambd)), a), ("lambd",))
 HARDSHRINK = _parametric("hardshrink", kernel.hardshrink, kernel.shrink_backward,
-                         lambda xp, g, a, lambd: xp.drop(g, (a >= -lambd) & (a <= lambd)), ("lambd",))
-fused("threshold_backward", kernel.threshold_backward, lambda xp, g, a, limit: xp.drop(g, a <= limit))
+                         lambda xp, g, a, lambd: xp.linked(xp.drop(g, (a >= -lambd) & (a <= lambd)), a), ("lambd",))
+fused("threshold_backward", kernel.threshold_backward, lambda xp, g, a, limit: xp.linked(xp.drop(g, a <= limit), a))
 THRESHOLD = primitive("threshold", kernel.threshold, params=("threshold", "value"), scalars=("threshold", "value"),
                       pointwise=True, same_dtype=True, expr="self <= threshold ? value : self",
                       self=lambda xp, g, self, threshold: xp.threshold_backward(g, self, threshold))
+fused("prelu_backward", lambda g, a, weight: kernel.prelu_backward(g, a, weight),
+      lambda xp, g, a, weight: xp.linked(xp.keep(g, a > 0) + xp.drop(g * weight, a > 0), a))
 PRELU = primitive("prelu_kernel", kernel.prelu, inputs=("self", "weight"), pointwise=True, expr="self > 0 ? self : self * weight",
                   node="PreluKernelBackward0",
-                  self=lambda xp, g, self, weight: xp.keep(g, self > 0) + xp.drop(g * weight, self > 0),
+                  self=lambda xp, g, self, weight: xp.prelu_backward(g, self, weight),
                   weight=lambda xp, g, self: xp.drop(g * self, self > 0))
 
 
@@ -496,9 +501,9 @@ def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: 
 
 
 def _rrelu_training(input: Any, lower: float, upper: float, inplace: bool) -> Any:
-    from ._record import REGISTRY
-
-    slopes = REGISTRY["rrelu_slopes"].fn(input, lower, upper)
+    generator = default_generator
+    with generator.lock:
+        slopes = make(rrelu_noise(generator.engine, array_of(input), lower, upper))
     if inplace:
         return apply_inplace(RRELU, [input, slopes])
     return apply_n(RRELU, [input, slopes])

@@ -35,6 +35,11 @@ def _conj(a: np.ndarray) -> np.ndarray:
 kernels.conj = _conj
 ops.conj = lambda t: t          # `complex` replaces it
 
+# The same values, and a derivative 0 by `to`: torch's gradients of piecewise linear functions depend on their input
+# with derivative 0, they are not independent of it
+primitive("linked", lambda a, to: np.array(a), inputs=("self", "to"), pointwise=True, promotes=False, expr="self",
+          node="ThresholdBackwardBackward0", self=lambda xp, g: g, to=lambda xp, g: xp.zeros_like(g))
+primitive("ones_like", np.ones_like, differentiable=False, expr="1")
 primitive("keep", k.keep, inputs=("self", "mask"), pointwise=True, promotes=False, expr="mask ? self : 0",
           node="WhereBackward0", self=lambda xp, g, mask: xp.keep(g, mask))
 primitive("drop", k.drop, inputs=("self", "mask"), pointwise=True, promotes=False, expr="mask ? 0 : self",

@@ -184,7 +184,7 @@ def _polar(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 POLAR = primitive("polar", _polar, inputs=("abs", "angle"), expr=KERNEL,
-                  abs=lambda xp, g, abs, angle: xp.real(xp.conj(g) * xp.polar(xp.ones_like(abs), angle)),
+                  abs=lambda xp, g, angle: xp.real(xp.conj(g) * xp.complex(xp.cos(angle), xp.sin(angle))),
                   angle=lambda xp, g, out: xp.real(xp.conj(g) * (out * 1j)))
 
 

@@ -178,7 +178,8 @@ unary("i0e", _real("i0e"), expr=KERNEL, namespaces=_SPECIAL, method=False, inpla
 
 def _over(xp: Any, a: Any, x: Any) -> Any:
     """x / a, at 0 the limit 1/2: i1(a) / a."""
-    return xp.drop(x / a, a == 0) + xp.keep(xp.ones_like(a) * 0.5, a == 0)
+    zero = xp.as_float(a == 0, a)
+    return xp.drop(x / (a + zero), a == 0) + zero * 0.5
 
 
 unary("i1", _real("i1"), expr=KERNEL, namespaces=_SPECIAL, method=False, inplace=False, example=("[0.0]", "[0.0]"),

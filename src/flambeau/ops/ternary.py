@@ -70,6 +70,12 @@ def _own(value: Any) -> np.ndarray:
     return cast(constant(value, d), constant(value, d).dtype)
 
 
+def _where_method(self: Any, condition: Any, other: Any) -> Any:
+    """self where condition, elsewhere other: see `flambeau.where`."""
+    return where(condition, self, other)
+
+
+where.as_method = _where_method                                               # type: ignore[attr-defined]
 public(op=WHERE, samples=_where_samples)(where)
 
 

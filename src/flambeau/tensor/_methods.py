@@ -32,7 +32,6 @@ BITWISE_OR: Final = slot("bitwise_or")
 BITWISE_RIGHT_SHIFT: Final = slot("bitwise_right_shift")
 BITWISE_XOR: Final = slot("bitwise_xor")
 CEIL: Final = slot("ceil")
-CONJ: Final = slot("conj")
 COS: Final = slot("cos")
 COSH: Final = slot("cosh")
 DEG2RAD: Final = slot("deg2rad")
@@ -384,9 +383,6 @@ class Methods(Basics):
 
     def ceil_(self) -> Any:
         return apply_inplace1(CEIL, self)
-
-    def conj(self) -> Any:
-        return apply1(CONJ, self)
 
     def cos(self) -> Any:
         return apply1(COS, self)
@@ -1209,12 +1205,6 @@ def ceil(input: Any, *, out: Any = None) -> Any:
     if out is not None or not isinstance(input, TensorBase):
         return state.front("ceil", (input,), out)
     return apply1(CEIL, input)
-
-
-def conj(input: Any, *, out: Any = None) -> Any:
-    if out is not None or not isinstance(input, TensorBase):
-        return state.front("conj", (input,), out)
-    return apply1(CONJ, input)
 
 
 def cos(input: Any, *, out: Any = None) -> Any:

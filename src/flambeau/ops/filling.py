@@ -1,0 +1,86 @@
+"""Writing one value everywhere: fill_ and zero_."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.apply import apply1, apply_n
+from flambeau.core.inplace import apply_inplace1, apply_inplace2
+from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.kernels.casting import cast
+from flambeau.kernels.pointwise import scalar
+from flambeau.kernels.services import copy_kernel
+
+from ._args import tensor
+from ._pointwise import is_number
+from ._record import call, primitive, public
+
+
+def _into(a: np.ndarray, value: np.ndarray, out: np.ndarray) -> None:
+    copy_kernel(a, value, out)
+
+
+def _zero(xp: Any, g: Any) -> Any:
+    return xp.zeros_like(g)
+
+
+FILL_ = primitive("fill_", lambda a, value: np.full_like(a, cast(value, a.dtype)), inputs=("self", "value"), inplace=_into,
+                  pointwise=True, promotes=False, is_copy=True, expr="value", node="FillBackward2",
+                  self=_zero, value=lambda xp, g: g)
+FILL = primitive("fill", lambda a, value: np.full_like(a, scalar(value, a.dtype)), params=("value",), scalars=("value",),
+                 pointwise=True, same_dtype=True, expr="value", node="FillBackward0", self=_zero)
+FILL_TENSOR = primitive("fill_tensor", lambda a, value: np.full_like(a, cast(value, a.dtype)), inputs=("self", "value"),
+                        expr="value", node="FillBackward1", self=_zero, value=lambda xp, g: g)
+ZERO_ = primitive("zero_", np.zeros_like, inplace=lambda a, out: out.fill(0), pointwise=True, same_dtype=True, is_copy=True,
+                  expr="0", node="ZeroBackward0", self=_zero)
+
+
+def _check(self: Any, value: Any) -> None:
+    if isinstance(value, TensorBase):
+        if shape_of(value):
+            raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
+                               f"{len(shape_of(value))} dimensions.")
+    elif not is_number(value):
+        raise TypeError(f"fill_() received an invalid combination of arguments: value must be a number or a Tensor, not "
+                        f"{type(value).__name__}")
+    elif isinstance(value, complex) and dtype_of(self).kind != "c":
+        raise RuntimeError(f"value cannot be converted to type {dtype_of(self)} without overflow: it is complex")
+
+
+@public(namespaces=("torch",), name="fill_", out=False, samples=lambda t: [call(t(3, 4, grad=False), 2.5)])
+def fill_(input: Any, value: Any) -> Any:
+    """Write value, a number or a zero-dimensional tensor, into every element of input, which is returned.
+
+    Raises:
+        RuntimeError: value has dimensions.
+
+    >>> flambeau.zeros(2).fill_(3).tolist()
+    [3.0, 3.0]
+    """
+    _check(tensor(input, "fill_"), value)
+    return apply_inplace2(FILL_, input, value)
+
+
+@public(method=False, samples=lambda t: [call(t(3, 4), 2.5), call(t(3, 4), t())])
+def fill(input: Any, value: Any) -> Any:
+    """A tensor like input with value, a number or a zero-dimensional tensor, in every element.
+
+    >>> flambeau.fill(flambeau.zeros(2), 3).tolist()
+    [3.0, 3.0]
+    """
+    _check(tensor(input, "fill"), value)
+    if isinstance(value, TensorBase):
+        return apply_n(FILL_TENSOR, [input, value])
+    return apply1(FILL, input, (value,))
+
+
+@public(namespaces=("torch",), name="zero_", out=False, samples=lambda t: [call(t(3, 4, grad=False))])
+def zero_(input: Any) -> Any:
+    """Write 0 into every element of input, which is returned.
+
+    >>> flambeau.ones(2).zero_().tolist()
+    [0.0, 0.0]
+    """
+    return apply_inplace1(ZERO_, tensor(input, "zero_"))
