@@ -154,9 +154,7 @@ def test_unfold_and_fold_equal_torch(kernel, dilation, padding, stride):
     y = conv.unfold(x, kernel, dilation, padding, stride)
     np.testing.assert_array_equal(y, expected.numpy())
     back = F.fold(expected, (7, 8), kernel, dilation, padding, stride)
-    np.testing.assert_allclose(
-        conv.fold(y, (7, 8), kernel, dilation, padding, stride), back.numpy(), atol=1e-12
-    )
+    np.testing.assert_allclose(conv.fold(y, (7, 8), kernel, dilation, padding, stride), back.numpy(), atol=1e-12)
 
 
 def test_errors_keep_the_words_people_search_for():

@@ -172,9 +172,7 @@ def test_ctc_blank_elsewhere_and_float32():
     expected.sum().backward()
     x = lp.detach().numpy()
     out, alpha = ctc.ctc_loss(x, targets, [50, 50, 30, 40], lengths, 19, False)
-    gradient = ctc.ctc_loss_backward(
-        np.ones(4, np.float32), x, targets, [50, 50, 30, 40], lengths, out, alpha, 19, False
-    )
+    gradient = ctc.ctc_loss_backward(np.ones(4, np.float32), x, targets, [50, 50, 30, 40], lengths, out, alpha, 19, False)
     assert out.dtype == gradient.dtype == np.float32
     np.testing.assert_allclose(out, expected.detach().numpy(), rtol=1e-5)
     np.testing.assert_allclose(gradient, lp.grad.numpy(), atol=1e-4)

@@ -134,9 +134,7 @@ def test_adaptive_pools_divide_evenly_and_report_the_last_nan():
         y, indices = pool.adaptive_max_pool(x, out)
         np.testing.assert_array_equal(y, value.numpy())
         np.testing.assert_array_equal(indices, index.numpy())
-        np.testing.assert_allclose(
-            pool.adaptive_avg_pool(x, out), F.adaptive_avg_pool2d(torch.tensor(x), out).numpy()
-        )
+        np.testing.assert_allclose(pool.adaptive_avg_pool(x, out), F.adaptive_avg_pool2d(torch.tensor(x), out).numpy())
 
 
 def test_max_unpool_equals_torch():

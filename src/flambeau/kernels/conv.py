@@ -283,10 +283,7 @@ def convolution_grad_input(
         flipped = flipped.swapaxes(1, 2).reshape(groups * c_group, o_group, *kernel)
         low = [d * (k - 1) - p for d, k, p in zip(dilation, kernel, padding, strict=True)]
         size = x_shape[2:]
-        high = [
-            length + d * (k - 1) - m - a
-            for length, d, k, m, a in zip(size, dilation, kernel, out, low, strict=True)
-        ]
+        high = [length + d * (k - 1) - m - a for length, d, k, m, a in zip(size, dilation, kernel, out, low, strict=True)]
         return _correlate(g, flipped, stride, low, high, dilation, groups, size)
     dtype = _widen(g.dtype)
     positions, taps = prod(out), prod(kernel)
@@ -328,10 +325,7 @@ def _crop(padded: np.ndarray, size: Sequence[int], padding: Sequence[int]) -> np
 def _add_columns(image: np.ndarray, columns: np.ndarray, kernel, out, stride, dilation) -> None:
     """image (N, C, *padded) += col2im(columns (N, C, *kernel, *out)), tap by tap."""
     for tap in product(*map(range, kernel)):
-        place = [
-            slice(t * d, t * d + (m - 1) * s + 1, s)
-            for t, m, s, d in zip(tap, out, stride, dilation, strict=True)
-        ]
+        place = [slice(t * d, t * d + (m - 1) * s + 1, s) for t, m, s, d in zip(tap, out, stride, dilation, strict=True)]
         target = image[(..., *place)]
         np.add(target, columns[(slice(None), slice(None), *tap)], out=target)
 
@@ -406,9 +400,7 @@ def convolution_transpose(
     return convolution_grad_input(x, w, x_shape, stride, padding, dilation, groups)
 
 
-def unfold(
-    x: np.ndarray, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
-) -> np.ndarray:
+def unfold(x: np.ndarray, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1) -> np.ndarray:
     """Windows of x (N, C, *) as columns (N, C * prod(kernel_size), positions); `fold` is its adjoint."""
     nd = x.ndim - 2
     kernel, stride = _tuple(kernel_size, nd), _tuple(stride, nd)

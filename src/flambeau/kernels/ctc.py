@@ -55,9 +55,7 @@ def _states(log_probs, targets, input_lengths, target_lengths, blank):
         )
     labels = _padded_targets(targets, target_lengths, blank)
     if labels.size and (labels.min() < 0 or labels.max() >= classes):
-        raise RuntimeError(
-            f"ctc_loss: targets must be labels from 0 to {classes - 1}, got {labels.min()} to {labels.max()}"
-        )
+        raise RuntimeError(f"ctc_loss: targets must be labels from 0 to {classes - 1}, got {labels.min()} to {labels.max()}")
     extended = np.full((n, 2 * labels.shape[1] + 1), blank, np.int64)
     extended[:, 1::2] = labels
     skip = np.zeros(extended.shape, bool)
@@ -111,9 +109,7 @@ def ctc_loss(
         RuntimeError: lengths, labels or blank that do not fit.
     """
     dtype = log_probs.dtype
-    extended, skip, input_lengths, target_lengths = _states(
-        log_probs, targets, input_lengths, target_lengths, blank
-    )
+    extended, skip, input_lengths, target_lengths = _states(log_probs, targets, input_lengths, target_lengths, blank)
     steps, n, _ = log_probs.shape
     emit = _state_log_probs(log_probs, extended)
     log_alpha = np.full((n, steps, extended.shape[1]), -np.inf, dtype)
@@ -157,9 +153,7 @@ def ctc_loss_backward(
     the label), which is the gradient in the softmax's input, and passes unchanged through log_softmax.
     """
     dtype = log_probs.dtype
-    extended, skip, input_lengths, target_lengths = _states(
-        log_probs, targets, input_lengths, target_lengths, blank
-    )
+    extended, skip, input_lengths, target_lengths = _states(log_probs, targets, input_lengths, target_lengths, blank)
     steps, n, classes = log_probs.shape
     width = extended.shape[1]
     emit = _state_log_probs(log_probs, extended)
@@ -202,7 +196,5 @@ def _impossible(log_alpha, input_lengths, target_lengths) -> np.ndarray:
         return target_lengths > 0
     final = log_alpha[rows, np.maximum(input_lengths - 1, 0)]
     last = 2 * target_lengths
-    none = np.isneginf(final[rows, last]) & (
-        np.isneginf(final[rows, np.maximum(last - 1, 0)]) | (target_lengths == 0)
-    )
+    none = np.isneginf(final[rows, last]) & (np.isneginf(final[rows, np.maximum(last - 1, 0)]) | (target_lengths == 0))
     return np.where(input_lengths > 0, none, target_lengths > 0)

@@ -1,10 +1,13 @@
 """Depthwise convolution (one filter per channel) without columns: sums over taps of shifted planes.
 
 A plane whose rows have pitch P, flattened, makes every tap of a stride-1 window a contiguous slice: position
-(r, c) of the result lies at r * P + c, tap (i, j) reads at that plus i * P + j. The result is computed at the
-input's pitch ("wide") and the surplus columns dropped. A stride s > 1 is first split into s phases per axis
-(every s-th row and column), in each of which the stride is 1. So all inner loops run over whole planes, not
-rows; on a (32, 128, 14, 14) input that is five times as fast as strided slices.
+(r, c) of the result lies at r * P + c, tap (i, j) reads at that plus i * P + j. The planes of all samples of a
+channel follow one another, so one inner loop serves a channel. The result is computed at the input's pitch
+("wide"); what falls on surplus columns, or across the end of a plane, is dropped. A stride s > 1 is first split
+into s phases per axis (every s-th row and column), in each of which the stride is 1.
+
+The adjoints multiply the zeros between wide rows too: an infinity in x (or w) then shows as NaN in the gradient of
+its whole filter (or plane), where a direct sum would keep some entries infinite or finite.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ _BLOCK = 1 << 15
 class _Plan:
     """Where each tap finds its slice: the phase it reads and the offset in that phase's flattened plane."""
 
-    __slots__ = ("length", "offsets", "padded", "phase_shape", "pitch", "stride", "taps")
+    __slots__ = ("offsets", "padded", "phase_shape", "stride", "taps")
 
     def __init__(
         self,
@@ -37,14 +40,11 @@ class _Plan:
         self.stride = tuple(stride)
         # Rounded up to whole strides, and large enough for the last window.
         reach = [
-            max(n, (m - 1) * s + (k - 1) * d + 1)
-            for n, m, s, k, d in zip(size, out, stride, kernel, dilation, strict=True)
+            max(n, (m - 1) * s + (k - 1) * d + 1) for n, m, s, k, d in zip(size, out, stride, kernel, dilation, strict=True)
         ]
         self.phase_shape = tuple([-(-n // s) for n, s in zip(reach, stride, strict=True)])
         self.padded = tuple([n * s for n, s in zip(self.phase_shape, stride, strict=True)])
         pitch = [prod(self.phase_shape[i + 1 :]) for i in range(len(size))]
-        self.pitch = pitch
-        self.length = sum((m - 1) * p for m, p in zip(out, pitch, strict=True)) + 1
         self.taps = list(product(*map(range, kernel)))
         self.offsets = []
         for tap in self.taps:
@@ -55,39 +55,41 @@ class _Plan:
             self.offsets.append((phase, sum(r // s * p for r, s, p in zip(reads, stride, pitch, strict=True))))
 
     def split(self, x: np.ndarray, low: Sequence[int]) -> np.ndarray:
-        """Zero-pad x (N, C, *) by `low` in front, to `padded` overall: phases (phase, N * C, plane)."""
+        """Zero-pad x (N, C, *) by `low` in front, to `padded` overall: phases (phase, C, N * plane)."""
         n, c = x.shape[:2]
-        nd = len(low)
-        full = np.zeros((n, c, *self.padded), x.dtype)
-        full[(..., *[slice(p, p + s) for p, s in zip(low, x.shape[2:], strict=True)])] = x
+        full = np.zeros((c, n, *self.padded), x.dtype)
+        full[(..., *[slice(p, p + s) for p, s in zip(low, x.shape[2:], strict=True)])] = x.swapaxes(0, 1)
         if prod(self.stride) == 1:
-            return full.reshape(1, n * c, -1)
-        interleaved = [v for pair in zip(self.phase_shape, self.stride, strict=True) for v in pair]
-        axes = [2 + 2 * i for i in range(nd)], [1 + 2 * i for i in range(nd)]
-        parts = full.reshape(n * c, *interleaved).transpose(*axes[0], 0, *axes[1])
-        return parts.reshape(prod(self.stride), n * c, -1)
+            return full.reshape(1, c, -1)
+        phases = np.empty((prod(self.stride), c, n, *self.phase_shape), x.dtype)
+        for phase, start in enumerate(product(*map(range, self.stride))):
+            phases[phase] = full[(..., *[slice(i, None, s) for i, s in zip(start, self.stride, strict=True)])]
+        return phases.reshape(prod(self.stride), c, -1)
 
-    def join(self, phases: np.ndarray) -> np.ndarray:
-        """Inverse of `split`: (phase, planes, plane) to (planes, *padded)."""
+    def join(self, phases: np.ndarray, n: int) -> np.ndarray:
+        """Inverse of `split`: (phase, C, N * plane) to (C, N, *padded)."""
+        c = phases.shape[1]
         if prod(self.stride) == 1:
-            return phases.reshape(phases.shape[1], *self.padded)
-        nd = len(self.stride)
-        parts = phases.reshape(*self.stride, phases.shape[1], *self.phase_shape)
-        axes = [nd] + [axis for i in range(nd) for axis in (nd + 1 + i, i)]
-        return parts.transpose(axes).reshape(phases.shape[1], *self.padded)
+            return phases.reshape(c, n, *self.padded)
+        full = np.empty((c, n, *self.padded), phases.dtype)
+        for phase, start in enumerate(product(*map(range, self.stride))):
+            part = phases[phase].reshape(c, n, *self.phase_shape)
+            full[(..., *[slice(i, None, s) for i, s in zip(start, self.stride, strict=True)])] = part
+        return full
 
     def widen(self, g: np.ndarray) -> np.ndarray:
-        """g (N, C, *out) at the phases' pitch, the surplus columns zero: (N * C, length)."""
-        planes, out = g.shape[0] * g.shape[1], g.shape[2:]
-        wide = np.zeros((planes, out[0], *self.phase_shape[1:]), g.dtype)
-        wide[(..., *[slice(m) for m in out[1:]])] = g.reshape(planes, *out)
-        return wide.reshape(planes, -1)[:, : self.length]
+        """g (N, C, *out) at the phases' pitch, zero elsewhere: (C, N * plane)."""
+        n, c, *out = g.shape
+        wide = np.zeros((c, n, *self.phase_shape), g.dtype)
+        wide[(..., *[slice(m) for m in out])] = g.swapaxes(0, 1)
+        return wide.reshape(c, -1)
 
-
-def _plane_blocks(planes: int, plane: int):
-    step = max(1, _BLOCK // plane)
-    for i in range(0, planes, step):
-        yield slice(i, min(i + step, planes))
+    def blocks(self, channels: int, length: int):
+        """Pairs (channels, range of positions) of at most _BLOCK elements."""
+        step = max(1, _BLOCK // length)
+        for i in range(0, channels, step):
+            for start in range(0, length, _BLOCK):
+                yield slice(i, min(i + step, channels)), start, min(start + _BLOCK, length)
 
 
 def depthwise(
@@ -98,30 +100,27 @@ def depthwise(
     low: Sequence[int],
     dilation: Sequence[int],
 ) -> np.ndarray:
-    """x (N, C, *), already padded but for `low` zeros in front, with w (C, *kernel): (N, C, *out)."""
+    """x (N, C, *), with `low` zeros in front and as many as needed behind, with w (C, *kernel): (N, C, *out)."""
     n, c = x.shape[:2]
     size = [s + p for s, p in zip(x.shape[2:], low, strict=True)]
     plan = _Plan(size, w.shape[1:], out, stride, dilation)
     phases = plan.split(x, low)
-    columns = np.tile(w.reshape(c, -1), (n, 1))[:, :, None]  # one filter per plane
-    result = np.empty((n * c, *out), x.dtype)
-    width = out[0] * plan.pitch[0]
-    keep = (slice(None), slice(None), *[slice(m) for m in out[1:]])
-    for planes in _plane_blocks(n * c, width):
-        count = planes.stop - planes.start
-        total = np.empty((count, width), x.dtype)
-        sums = total[:, : plan.length]
-        part = np.empty_like(sums)
+    length = phases.shape[2]
+    columns = w.reshape(c, -1, 1)
+    wide = np.empty((c, length), x.dtype)
+    scratch = np.empty(_BLOCK, x.dtype)
+    for channels, start, stop in plan.blocks(c, length):
         for tap, (phase, offset) in enumerate(plan.offsets):
-            image = phases[phase, planes, offset : offset + plan.length]
-            weight = columns[planes, tap]
+            image = phases[phase, channels, start + offset : stop + offset]
+            total = wide[channels, start : start + image.shape[1]]
             if tap == 0:
-                np.multiply(image, weight, out=sums)
+                np.multiply(image, columns[channels, tap], out=total)
             else:
-                np.multiply(image, weight, out=part)
-                np.add(sums, part, out=sums)
-        result[planes] = total.reshape(count, out[0], *plan.phase_shape[1:])[keep]
-    return result.reshape(n, c, *out)
+                part = scratch[: image.size].reshape(image.shape)
+                np.multiply(image, columns[channels, tap], out=part)
+                np.add(total, part, out=total)
+    kept = wide.reshape(c, n, *plan.phase_shape)[(..., *[slice(m) for m in out])]
+    return np.ascontiguousarray(kept.swapaxes(0, 1))
 
 
 def depthwise_grad_input(
@@ -137,18 +136,18 @@ def depthwise_grad_input(
     padded = [s + 2 * p for s, p in zip(size, padding, strict=True)]
     plan = _Plan(padded, w.shape[1:], g.shape[2:], stride, dilation)
     wide = plan.widen(g)
-    columns = np.tile(w.reshape(c, -1), (n, 1))[:, :, None]
-    phases = np.zeros((prod(plan.stride), n * c, prod(plan.phase_shape)), g.dtype)
-    for planes in _plane_blocks(n * c, plan.length):
-        grad = wide[planes]
-        part = np.empty_like(grad)
+    length = wide.shape[1]
+    columns = w.reshape(c, -1, 1)
+    phases = np.zeros((prod(plan.stride), c, length), g.dtype)
+    scratch = np.empty(_BLOCK, g.dtype)
+    for channels, start, stop in plan.blocks(c, length):
         for tap, (phase, offset) in enumerate(plan.offsets):
-            np.multiply(grad, columns[planes, tap], out=part)
-            target = phases[phase, planes, offset : offset + plan.length]
+            target = phases[phase, channels, start + offset : stop + offset]
+            part = scratch[: target.size].reshape(target.shape)
+            np.multiply(wide[channels, start : start + target.shape[1]], columns[channels, tap], out=part)
             np.add(target, part, out=target)
-    full = plan.join(phases)
-    inner = full[(slice(None), *[slice(p, p + s) for p, s in zip(padding, size, strict=True)])]
-    return np.ascontiguousarray(inner).reshape(n, c, *size)
+    inner = plan.join(phases, n)[(..., *[slice(p, p + s) for p, s in zip(padding, size, strict=True)])]
+    return np.ascontiguousarray(inner.swapaxes(0, 1))
 
 
 def depthwise_grad_weight(
@@ -160,16 +159,15 @@ def depthwise_grad_weight(
     dilation: Sequence[int],
 ) -> np.ndarray:
     """Adjoint of `depthwise` in w: g (N, C, *out) and x (N, C, *) to (C, *kernel)."""
-    n, c = g.shape[:2]
+    c = g.shape[1]
     size = [s + 2 * p for s, p in zip(x.shape[2:], padding, strict=True)]
     plan = _Plan(size, kernel, g.shape[2:], stride, dilation)
     phases = plan.split(x, padding)
     wide = plan.widen(g)
-    products = np.empty((n * c, len(plan.taps)), x.dtype)
-    for planes in _plane_blocks(n * c, plan.length):
-        grad = wide[planes]
+    result = np.zeros((c, len(plan.taps)), x.dtype)
+    for channels, start, stop in plan.blocks(c, wide.shape[1]):
         for tap, (phase, offset) in enumerate(plan.offsets):
-            image = phases[phase, planes, offset : offset + plan.length]
+            image = phases[phase, channels, start + offset : stop + offset]
             # einsum rather than vecdot: complex values are not to be conjugated.
-            products[planes, tap] = np.einsum("pl,pl->p", image, grad)
-    return products.reshape(n, c, -1).sum(axis=0).reshape(c, *kernel)
+            result[channels, tap] += np.einsum("cl,cl->c", image, wide[channels, start : start + image.shape[1]])
+    return result.reshape(c, *kernel)

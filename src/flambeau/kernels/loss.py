@@ -191,9 +191,7 @@ def bce_with_logits(x: np.ndarray, target: np.ndarray, pos_weight: Optional) -> 
     return ((1 - target) * x + soft).astype(dtype, copy=False)
 
 
-def bce_with_logits_backward(
-    g: np.ndarray, x: np.ndarray, target: np.ndarray, pos_weight: Optional
-) -> np.ndarray:
+def bce_with_logits_backward(g: np.ndarray, x: np.ndarray, target: np.ndarray, pos_weight: Optional) -> np.ndarray:
     """Gradient in x: g (sigmoid(x) - t), with pos_weight p: g ((1 + (p - 1) t) sigmoid(x) - p t)."""
     dtype = x.dtype
     g, x, target = _wide(g), _wide(x), _wide(target)

@@ -266,9 +266,7 @@ def group_norm_backward(
     return gx, gw, gb
 
 
-def instance_norm(
-    x: np.ndarray, weight: Optional, bias: Optional, eps: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def instance_norm(x: np.ndarray, weight: Optional, bias: Optional, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normalise every channel of every sample of x (N, C, *) by itself: (out, mean (N, C), invstd (N, C)).
 
     With running statistics in evaluation, use `batch_norm_eval`.
@@ -316,9 +314,7 @@ def _batch_norm(x, weight, bias, eps):
     return out.reshape(x.shape).astype(x.dtype, copy=False), mean, invstd, squares, count
 
 
-def batch_norm(
-    x: np.ndarray, weight: Optional, bias: Optional, eps: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def batch_norm(x: np.ndarray, weight: Optional, bias: Optional, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normalise x (N, C, *) by its own mean and biased variance over all dimensions but C.
 
     Returns:

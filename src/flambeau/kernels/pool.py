@@ -205,9 +205,7 @@ def max_pool(
     for i in range(0, planes.shape[0], step):
         part = planes[i : i + step]
         for axis in range(-1, -1 - len(size), -1):
-            part = _max_along(
-                part, axis, kernel[axis], stride[axis], padding[axis], dilation[axis], out[axis]
-            )
+            part = _max_along(part, axis, kernel[axis], stride[axis], padding[axis], dilation[axis], out[axis])
         result[i : i + step] = part
     return result.reshape(lead + out)
 
@@ -289,7 +287,8 @@ def max_unpool(x: np.ndarray, indices: np.ndarray, size: Sequence[int]) -> np.nd
         if wrong.any():
             raise RuntimeError(
                 f"max_unpool: Found an invalid max index: {indices[wrong][0]} (output volumes are of size "
-                f"{'x'.join(map(str, size))}, so indices go from 0 to {plane - 1}). Give the output_size of the pooled input."
+                f"{'x'.join(map(str, size))}, so indices go from 0 to {plane - 1}). "
+                "Give the output_size of the pooled input."
             )
         result[_flat_indices(indices, nd, plane)] = x.reshape(-1)
     return result.reshape(lead + tuple(size))

@@ -1,9 +1,9 @@
 """Sums over the rows and columns of matrices, as products with a vector of ones.
 
 A BLAS product sums three to five times as fast as the reduction of NumPy, at every size (0.3 us against 0.9 for
-8x8; 5 us against 22 for 256x512). Long sums are cut into pieces of _PIECE elements, added afterwards, so that
-rounding errors grow with the square root of a piece, not of the whole. Infinities and NaNs pass through: they
-are multiplied by one.
+8x8; 5 us against 22 for 256x512). Along rows it keeps many partial sums: relative errors stay near 1e-7 in float32
+up to a million elements. Down columns it adds one by one, so long columns are cut into pieces. Infinities and
+NaNs pass through: they are multiplied by one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 
 __all__ = ["channel_dot", "channel_sum", "column_sum", "row_dot", "row_sum", "row_sum_everywhere"]
 
-_PIECE = 4096
+_LONGEST_ROW = 1 << 16
+_PIECE = 4096  # rows of a column sum
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _ones(n: int, char: str) -> np.ndarray:
     ones = np.ones((n, 1), char)
     ones.flags.writeable = False
@@ -32,7 +33,7 @@ def _square_of_ones(n: int, char: str) -> np.ndarray:
 def row_sum(x: np.ndarray) -> np.ndarray:
     """x (R, D), float32 or float64, to (R, 1)."""
     n = x.shape[1]
-    if n > _PIECE:
+    if n > _LONGEST_ROW:
         return np.add.reduce(x, 1, None, None, True)  # pairwise
     return x.dot(_ones(n, x.dtype.char))
 
