@@ -319,6 +319,72 @@ def test_meta_tensors_draw_nothing():
     assert flambeau.equal(before, flambeau.get_rng_state())
 
 
+# -- dropout ---------------------------------------------------------------------------------------------
+
+DROPOUTS = {
+    "dropout": (lambda t, x: t.nn.functional.dropout(x, 0.4), (3, 4)),
+    "all": (lambda t, x: t.nn.functional.dropout(x, 1.0), (3, 4)),
+    "inplace": (lambda t, x: t.nn.functional.dropout(x * 1, 0.4, inplace=True), (3, 4)),
+    "alpha": (lambda t, x: t.nn.functional.alpha_dropout(x, 0.4, training=True), (3, 40)),
+    "channels 1d": (lambda t, x: t.nn.functional.dropout1d(x, 0.4), (5, 6, 2)),
+    "channels 1d unbatched": (lambda t, x: t.nn.functional.dropout1d(x, 0.4), (6, 2)),
+    "channels 2d": (lambda t, x: t.nn.functional.dropout2d(x, 0.4), (5, 6, 2, 2)),
+    "channels 2d of three": (lambda t, x: t.nn.functional.dropout2d(x, 0.4), (5, 6, 2)),
+    "channels 3d": (lambda t, x: t.nn.functional.dropout3d(x, 0.4), (5, 6, 2, 2, 2)),
+    "channels 3d unbatched": (lambda t, x: t.nn.functional.dropout3d(x, 0.4), (6, 2, 2, 2)),
+    "channels 3d of three": (lambda t, x: t.nn.functional.dropout3d(x, 0.4), (6, 2, 2)),
+    "channels alpha": (lambda t, x: t.nn.functional.feature_alpha_dropout(x, 0.4, training=True), (5, 6, 2)),
+    "torch.dropout": (lambda t, x: t.dropout(x, 0.4, True), (3, 4)),
+    "torch.dropout_": (lambda t, x: t.dropout_(x * 1, 0.4, True), (3, 4)),
+    "torch.feature_dropout": (lambda t, x: t.feature_dropout(x, 0.4, True), (3, 4, 2)),
+    "gumbel softmax": (lambda t, x: t.nn.functional.gumbel_softmax(x, 0.7), (3, 4)),
+    "gumbel softmax hard": (lambda t, x: t.nn.functional.gumbel_softmax(x, hard=True), (3, 4)),
+}
+
+
+@pytest.mark.skipif(not _same_bernoulli, reason="this processor's PyTorch draws bernoulli_ by MKL")
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("name", DROPOUTS)
+@pytest.mark.filterwarnings("ignore:dropout")
+def test_dropout_and_its_gradient(name, dtype):
+    call, shape = DROPOUTS[name]
+    values = np.arange(1, np.prod(shape) + 1).reshape(shape) / 8
+    found = []
+    for library in (torch, flambeau):
+        library.manual_seed(3)
+        x = library.tensor(values, dtype=getattr(library, dtype), requires_grad=True)
+        y = call(library, x)
+        (y * library.arange(1.0, 3.0).to(y.dtype)[: y.shape[-1] % 2 + 1].sum()).sum().backward()
+        found.append((y, x.grad, type(y.grad_fn).__name__))
+    (y, grad, node), (our_y, our_grad, our_node) = found
+    tolerance = {"float32": 2e-6, "float64": 1e-14, "bfloat16": 2e-2}[dtype] if "gumbel" in name else 0
+    np.testing.assert_allclose(to_numpy(our_y), to_numpy(y), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(to_numpy(our_grad), to_numpy(grad), rtol=tolerance, atol=tolerance)
+    assert our_node == node or "unbatched" in name or "3d of three" in name
+
+
+@pytest.mark.skipif(not _same_bernoulli, reason="this processor's PyTorch draws bernoulli_ by MKL")
+def test_dropout_goes_in_the_order_of_memory():
+    agree(lambda t: t.nn.functional.dropout(t.ones(5, 6).t(), 0.5))
+
+
+def test_dropout_that_does_nothing_returns_its_input():
+    x = flambeau.ones(3)
+    assert flambeau.nn.functional.dropout(x, 0.5, training=False) is x
+    assert flambeau.nn.functional.dropout(x, 0.0) is x and flambeau.dropout(x, 0.5, False) is x
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda t: t.nn.functional.dropout(t.ones(3), 1.5), lambda t: t.dropout(t.ones(3), -0.1, True),
+     lambda t: t.nn.functional.dropout(t.ones(3, dtype=t.int64)), lambda t: t.nn.functional.dropout1d(t.ones(3)),
+     lambda t: t.nn.functional.dropout(t.ones(3, requires_grad=True), inplace=True),
+     lambda t: t.feature_dropout(t.ones(2), 0.5, True)],
+)
+def test_dropout_errors(call):
+    refuse(call)
+
+
 # -- generators ------------------------------------------------------------------------------------------
 
 

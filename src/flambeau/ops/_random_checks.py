@@ -65,8 +65,8 @@ def uniform_bounds(low: float, high: float, dtype: np.dtype) -> None:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     if high - low > largest:
         raise RuntimeError(
-            f"uniform_ expects to-from <= the largest {dtype.name}, but found to={high:g} and from={low:g}, whose difference "
-            "exceeds that limit")
+            f"uniform_ expects to-from <= the largest {dtype.name}, but found to={high:g} and from={low:g}, whose "
+            "difference exceeds that limit")
 
 
 def integer_bounds(low: int, high: int, dtype: np.dtype) -> None:
@@ -83,8 +83,8 @@ def integer_bounds(low: int, high: int, dtype: np.dtype) -> None:
             raise RuntimeError(f"{word} is out of bounds for {dtype.name}: {bound} does not lie in [{least:g}, {largest:g}]")
         if digits is not None and not -(1 << digits) <= bound <= 1 << digits:
             warnings.warn(
-                f"{word} is out of bounds [-(2^{digits}), 2^{digits}]: {dtype.name} has not every integer outside of it, so some "
-                "numbers come twice as often and others never. Draw integers of dtype torch.int64, and convert.",
+                f"{word} is out of bounds [-(2^{digits}), 2^{digits}]: {dtype.name} has not every integer outside of it, so "
+                "some numbers come twice as often and others never. Draw integers of dtype torch.int64, and convert.",
                 UserWarning, stacklevel=4)
 
 

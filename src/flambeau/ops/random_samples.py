@@ -1,4 +1,4 @@
-"""Random draws whose parameters are tensors: normal, bernoulli, multinomial, poisson, binomial.
+"""Random draws whose parameters are tensors: normal, bernoulli, multinomial, poisson, binomial, Gumbel softmax.
 
 A draw does not depend smoothly on its parameters: their gradients are zeros, as in PyTorch.
 """
@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
-from flambeau.core.objects import TensorBase, array_of, dtype_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.op import Op
+from flambeau.core.state import quiet
 from flambeau.kernels import random, random_samplers
 
 from . import _random_checks as check
 from ._args import tensor
-from ._generator import Generator, generator_of
+from ._generator import Generator, default_generator, generator_of
 from ._record import KERNEL, call, primitive, public
 from .random import new_normal
 
@@ -247,3 +248,31 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
         raise NotImplementedError(f'"binomial_cpu" not implemented for dtype {dtype_of(trials).name}: use float32 or '
                                   "float64")
     return apply_n(_BINOMIAL, [trials, chances], (generator_of(generator, "binomial"),))
+
+
+# --------------------------------------------------------------------------------------------------------- Gumbel
+
+
+@public(namespaces=("nn.functional",), method=False, random=True,
+        samples=lambda t: [call(t(3, 4)), call(t(3, 4), tau=0.5), call(t(3, 4), hard=True)])
+def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
+    """A differentiable draw of a category: softmax of (logits + Gumbel noise) / tau along dim.
+
+    Args:
+        logits: unnormalised log probabilities, floating.
+        tau: temperature; the smaller, the nearer to one-hot.
+        hard: give the one-hot of the largest entry, with the gradients of the softmax.
+        eps: ignored, as in PyTorch.
+        dim: the dimension of the categories.
+
+    Source: Jang et al., 2017, arXiv:1611.01144.
+    """
+    t = tensor(logits, "gumbel_softmax")
+    with default_generator.lock:
+        noise = quiet(random.exponential, (default_generator.engine, shape_of(t), 1.0, dtype_of(t)))
+    soft = ((t - make(noise).log()) / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.detach().max(dim, keepdim=True)[1]
+    one_hot = make(np.zeros(shape_of(t), dtype_of(t))).scatter_(dim, index, 1.0)
+    return one_hot - soft.detach() + soft
