@@ -55,9 +55,8 @@ def pad(a: np.ndarray, pads: Sequence[int], mode: str) -> np.ndarray:
     return np.ascontiguousarray(a)
 
 
-def pad_backward(g: np.ndarray, a: np.ndarray, pads: Sequence[int], mode: str) -> np.ndarray:
-    """Return the adjoint of `pad` for an array of a's shape: repeated elements add up."""
-    shape = a.shape
+def pad_backward(g: np.ndarray, shape: Sequence[int], pads: Sequence[int], mode: str) -> np.ndarray:
+    """Return the adjoint of `pad` for an array of this shape: repeated elements add up."""
     for axis, before, after in _pairs(g.ndim, pads):
         if not (before or after):
             continue

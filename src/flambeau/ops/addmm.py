@@ -77,7 +77,7 @@ def _samples(*shapes: tuple) -> Callable:
 
 
 @public(inplace=True, samples=_samples((2, 4), (2, 3), (3, 4)),
-        errors=lambda t: [(call(t(2, 4), t(2, 3), t(4, 5)), RuntimeError, "cannot be multiplied (2x3 and 4x5)"),
+        errors=lambda t: [(call(t(2, 4), t(2, 3), t(4, 5)), RuntimeError, "cannot be multiplied .2x3 and 4x5."),
                           (call(t(3), t(2, 3), t(3, 4)), RuntimeError, "The expanded size of the tensor")])
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2); input broadcasts. With beta 0 nan and inf in input are ignored.
@@ -171,7 +171,7 @@ LINEAR_ND_NO_BIAS = primitive("linear_nd", kernel.linear, inputs=("input", "weig
 @public(namespaces=("nn.functional",), method=False, out=False, samples=lambda t: [
     call(t(4, 3), t(2, 3), t(2)), call(t(4, 3), t(2, 3)), call(t(2, 4, 3), t(2, 3), t(2)), call(t(2, 4, 3), t(2, 3)),
     call(t(3), t(2, 3), t(2)), call(t(3), t(2, 3)), call(t(4, 3), t(3)), call(t(0, 3), t(2, 3), t(2)), call(t(2, 0), t(3, 0), t(3))],
-    errors=lambda t: [(call(t(4, 3), t(2, 5)), RuntimeError, "mat1 and mat2 shapes cannot be multiplied (4x3 and 5x2)"),
+    errors=lambda t: [(call(t(4, 3), t(2, 5)), RuntimeError, "mat1 and mat2 shapes cannot be multiplied .4x3 and 5x2."),
                       (call(t(4, 3, dtype="float64"), t(2, 3)), RuntimeError, "same dtype"),
                       (call(t(4, 3), t(2, 3), t(5)), RuntimeError, "bias does not fit")])
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:

@@ -211,8 +211,9 @@ def contract(terms: list[list[str]], output: list[str] | None, operands: list) -
         if ELLIPSIS in terms[where]:
             n_hidden = max(n_hidden, len(shape_of(t)) - len(named))
         terms[where] = _numbered(terms[where], len(shape_of(t)), where)
-        operands[where], terms[where] = _unrepeated(t, terms[where], where)
     wanted = _output(terms, output, n_hidden)
+    for where, t in enumerate(operands):
+        operands[where], terms[where] = _unrepeated(t, terms[where], where)
     _check_sizes(terms, operands)
     result, items = operands[0], terms[0]
     for k in range(1, len(operands)):

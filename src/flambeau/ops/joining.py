@@ -84,8 +84,8 @@ ops.cat, ops.stack, ops.stack_tensors = joined, stacked, stacked
 
 
 @public(method=False, aliases=("concat", "concatenate"), samples=lambda t: [
-    call([t(2, 3), t(1, 3)]), call([t(2, 3), t(2, 1)], 1), call([t(2, 3)], dim=-1), call([t(2, 3), t(3, 2, transposed=True)]),
-    call([t(2, 3), t(2, 3, dtype="float64")]), call([t(0), t(2, 3)]), call([t(2, 0), t(2, 3)], dim=1)],
+    call([t(2, 3), t(1, 3)]), call([t(2, 3), t(2, 1)], 1), call([t(2, 3)], dim=-1), call([t(2, 3), t(2, 3, transposed=True)]),
+    call([t(2, 3), t(2, 3, dtype="float64")]), call([t(0, grad=False), t(2, 3)]), call([t(2, 0), t(2, 3)], dim=1)],
     errors=lambda t: [(call([t(2, 3), t(2)]), RuntimeError, "same number of dimensions"),
                       (call([t(2, 3), t(2, 4)]), RuntimeError, "Sizes of tensors must match except in dimension 0"),
                       (call([t(), t()]), RuntimeError, "cannot be concatenated"), (call([]), ValueError, "non-empty list")])

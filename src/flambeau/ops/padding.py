@@ -20,14 +20,17 @@ CONSTANT = primitive("constant_pad_nd", padding.constant_pad, params=("pad", "va
 # derivative zero: it can be differentiated again even where nothing else depends on the input.
 _MODES = {("reflect", k): f"ReflectionPad{k}DBackward0" for k in (1, 2, 3)}
 _MODES |= {("replicate", k): f"ReplicationPad{k}DBackward0" for k in (1, 2, 3)}
-_MODES |= {("circular", k): "CopySlices" for k in (1, 2, 3)}
 PADS = {
     key: primitive(f"{key[0]}_pad{key[1]}d", padding.pad, params=("pad", "mode"), expr=KERNEL, node=node,
                    self=lambda xp, g, self, pad, mode: xp.pad_backward(g, self, pad, mode))
     for key, node in _MODES.items()}
+CIRCULAR = primitive("circular_pad", padding.pad, params=("pad", "mode"), expr=KERNEL, node="CopySlices",
+                     self=lambda xp, g, self_shape, pad, mode: xp.circular_pad_backward(g, tuple(self_shape), pad, mode))
+primitive("circular_pad_backward", padding.pad_backward, params=("shape", "pad", "mode"), expr=KERNEL,
+          self=lambda xp, g, pad, mode: xp.circular_pad(g, pad, mode))
 primitive("pad_again", padding.pad, params=("pad", "mode"), expr=KERNEL,
           self=lambda xp, g, self, pad, mode: xp.pad_backward(g, self, pad, mode))
-primitive("pad_backward", padding.pad_backward, inputs=("grad_output", "self"), params=("pad", "mode"), expr=KERNEL,
+primitive("pad_backward", lambda g, a, pad, mode: padding.pad_backward(g, a.shape, pad, mode), inputs=("grad_output", "self"), params=("pad", "mode"), expr=KERNEL,
           grad_output=lambda xp, g, pad, mode: xp.pad_again(g, pad, mode),
           self=lambda xp, g, self_shape, self_dtype: xp.zeros_of(tuple(self_shape), self_dtype))
 
@@ -129,4 +132,4 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
             "padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding size = 4 (pads "
             "last 2 dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)")
     _check_size(mode, shape, pads)
-    return apply1(PADS[mode, k], input, (pads, mode))
+    return apply1(CIRCULAR if mode == "circular" else PADS[mode, k], input, (pads, mode))

@@ -181,17 +181,14 @@ def reshape_itself(op: Op, self: TensorBase, params: tuple | None) -> TensorBase
     return self
 
 
-def _itself(name: str, plan: Callable[..., tuple[Op, tuple | None]], doc: str) -> None:
+def _itself(name: str, plan: Callable[..., tuple[Op, tuple | None]], samples: Callable, doc: str) -> None:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return reshape_itself(*_order(self, plan(self, *args, **kwargs)))
+        op, params = plan(self, *args, **kwargs)
+        return reshape_itself(op, self, params)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = doc
-    public(name=name, namespaces=(), out=False, samples=lambda t: [], differentiable=False)(method)
-
-
-def _order(self: TensorBase, plan: tuple[Op, tuple | None]) -> tuple:
-    return plan[0], self, plan[1]
+    public(name=name, namespaces=(), out=False, samples=samples, differentiable=False)(method)
 
 
 def _ndim(t: TensorBase) -> int:
@@ -224,10 +221,13 @@ def _as_strided_plan(self: TensorBase, size: Any, stride: Any, storage_offset: i
     return AS_STRIDED, _strided_params(self, size, stride, storage_offset)
 
 
-_itself("transpose_", _transpose_plan, "Exchange two dimensions of the tensor itself.")
-_itself("swapaxes_", _transpose_plan, "Exchange two dimensions of the tensor itself.")
-_itself("swapdims_", _transpose_plan, "Exchange two dimensions of the tensor itself.")
-_itself("t_", _t_plan, "Transpose the matrix itself.")
-_itself("squeeze_", _squeeze_plan, "Remove dimensions of size 1 from the tensor itself.")
-_itself("unsqueeze_", _unsqueeze_plan, "Give the tensor itself a new dimension of size 1.")
-_itself("as_strided_", _as_strided_plan, "Give the tensor itself other sizes and strides over its storage.")
+for _name in ("transpose_", "swapaxes_", "swapdims_"):
+    _itself(_name, _transpose_plan, lambda t: [call(t(2, 3), 0, 1), call(t(2, 3, 4), -1, 0)],
+            "Exchange two dimensions of the tensor itself.")
+_itself("t_", _t_plan, lambda t: [call(t(2, 3)), call(t(3))], "Transpose the matrix itself.")
+_itself("squeeze_", _squeeze_plan, lambda t: [call(t(1, 3, 1)), call(t(1, 3, 1), 0), call(t(1, 3, 1), (0, 1))],
+        "Remove dimensions of size 1 from the tensor itself.")
+_itself("unsqueeze_", _unsqueeze_plan, lambda t: [call(t(2, 3), 1), call(t(), -1)],
+        "Give the tensor itself a new dimension of size 1.")
+_itself("as_strided_", _as_strided_plan, lambda t: [call(t(6), (2, 2), (1, 2)), call(t(6), (2,), (1,), 3)],
+        "Give the tensor itself other sizes and strides over its storage.")

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ._record import REGISTRY, ops, public
+from ._record import REGISTRY, call, ops, public
 from .layout import cloned
 
 _FUNCTIONS = ("as_strided", "diagonal", "narrow", "permute", "select", "squeeze", "t", "transpose", "unsqueeze", "expand",
@@ -28,8 +28,14 @@ def _alias(input: Any) -> Any:
     return ops.alias(input)
 
 
+# Where PyTorch's copy takes less than the view does
+_SAMPLES: dict[str, Callable] = {
+    "split": lambda t: [call(t(5, 2), 2), call(t(5, 2), 1, -1), call(t(4), 9)],
+    "narrow": lambda t: [call(t(5, 3), 0, 1, 2), call(t(5, 3), 1, 1, 2)],
+}
+
 for _name in _FUNCTIONS:
     _record = REGISTRY[_name]
-    public(name=_name + "_copy", method=_name == "narrow", samples=_record.samples, differentiable=_record.differentiable)(
-        _copies(_name, _record.fn))
+    public(name=_name + "_copy", method=_name == "narrow", samples=_SAMPLES.get(_name, _record.samples),
+           differentiable=_record.differentiable and _name != "view_as_complex")(_copies(_name, _record.fn))
 public(name="alias_copy", method=False, samples=REGISTRY["positive"].samples)(_copies("alias", _alias))
