@@ -22,7 +22,7 @@ from flambeau.kernels.random_normal import box_muller_float32, fma64, scalar_nor
 _CHUNK = 1 << 15  # elements at a time, where a pass needs wider temporaries
 # By `dtype.char` (a look at `dtype.char` costs as much as a small draw); "E" is bfloat16's.
 _DIGITS = {"e": 11, "E": 8, "f": 24, "d": 53}  # bits of a significand
-_REAL = {"F": np.dtype(np.float32), "D": np.dtype(np.float64)}
+_REAL: dict[str, np.dtype] = {"F": np.dtype(np.float32), "D": np.dtype(np.float64)}
 _WIDE_RANGE = 1 << 28  # ranges from here on take 64-bit draws, so that the remainder's bias stays small
 
 Shape = Sequence[int]

@@ -49,6 +49,13 @@ class MersenneTwister:
     __slots__ = ("_bits", "_integers", "_key", "_list", "_next", "_seed", "_seeder", "_uniforms", "_words",
                  "next_normal", "next_normal_float")
 
+    next_normal: float | None
+    next_normal_float: float | None
+    _words: np.ndarray | None       # the block, None when it is not yet made from the key
+    _uniforms: np.ndarray | None    # the block as uniforms
+    _list: list[int] | None         # the block as Python integers
+    _next: int                      # position in the block
+
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
         self._bits = np.random.MT19937(0)
         self._seeder = np.random.RandomState(self._bits)  # seeds `_bits` by the reference init_genrand
@@ -61,8 +68,8 @@ class MersenneTwister:
         self._seed = seed & 0xFFFFFFFFFFFFFFFF
         self._seeder.seed(seed & 0xFFFFFFFF)
         self._set_block(None, BLOCK)
-        self.next_normal: float | None = None
-        self.next_normal_float: float | None = None
+        self.next_normal = None
+        self.next_normal_float = None
 
     def seed(self) -> int:
         """Seed from the operating system's entropy; returns the seed."""
@@ -191,9 +198,9 @@ class MersenneTwister:
 
     # -- the block -------------------------------------------------------------------------------
     def _set_block(self, words: np.ndarray | None, position: int) -> None:
-        self._words = words  # None: not yet made from the key
-        self._uniforms: np.ndarray | None = None
-        self._list: list[int] | None = None
+        self._words = words
+        self._uniforms = None
+        self._list = None
         self._next = position
 
     def _refill(self) -> None:
@@ -204,8 +211,7 @@ class MersenneTwister:
         return self._words
 
     def _load(self, key: np.ndarray, position: int, fresh: bool) -> None:
-        state = {"bit_generator": "MT19937", "state": {"key": key, "pos": BLOCK if fresh else 0}}
-        self._bits.state = state
+        self._bits.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": BLOCK if fresh else 0}}
         # From position 0 NumPy puts out this key's own 624 words, and comes to stand at their end.
         self._set_block(None if fresh else self._bits.random_raw(BLOCK).astype(np.uint32), position)
 

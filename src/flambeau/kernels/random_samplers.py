@@ -70,7 +70,7 @@ def _search(engine: MersenneTwister, row: np.ndarray, num_samples: int) -> np.nd
         raise RuntimeError(
             "multinomial(): invalid multinomial distribution (sum of probabilities <= 0): a row is all zeros."
         )
-    cumulative /= total
+    cumulative = cumulative / total
     cumulative[-1] = 1
     return np.searchsorted(cumulative.astype(np.float64), engine.uniform53(num_samples))
 
