@@ -8,6 +8,7 @@ from typing import Any
 from flambeau.core.objects import TensorBase, array_of, make_as
 from flambeau.tensor import Tensor
 from flambeau.tensor._python import attributes
+from flambeau.tensor._torch_function import _disabled_torch_function_impl
 
 
 class Parameter(Tensor):
@@ -21,6 +22,8 @@ class Parameter(Tensor):
     >>> p.requires_grad, p.is_leaf
     (True, True)
     """
+
+    __torch_function__ = _disabled_torch_function_impl
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
@@ -72,6 +75,8 @@ class Buffer(Tensor):
         data: tensor of any shape.
         persistent: whether it is part of the module's state_dict.
     """
+
+    __torch_function__ = _disabled_torch_function_impl
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         if data is None:

@@ -14,6 +14,7 @@ from flambeau.kernels.promotion import number_dtype
 from flambeau.kernels.services import default_array_type
 
 from ._factory import array_dtype, check_options, finish, into, to_device
+from ._from_data import from_data
 from ._record import call, public
 
 _NAMES = {"bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
@@ -39,12 +40,44 @@ def _refuse(d: np.dtype, function: str) -> None:
         raise NotImplementedError(f'"{function}_cpu" not implemented for \'{_NAMES[d.name]}\': give an integer or floating dtype')
 
 
+# PyTorch computes arange in vectors (of 4 float64, 8 float32 or 16 halves), two at a time, each from its own first
+# element, and the rest one by one; sums of products are fused. NumPy's long double (80 bits on x86) holds such a
+# product exactly.
+_LANES = {8: 4, 4: 8, 2: 16}
+
+
+def _fused(start: Any, step: Any, i: Any, d: np.dtype) -> np.ndarray:
+    """start + step * i, rounded once to d."""
+    wide: Any = np.longdouble if d == np.float64 else np.float64
+    return np.asarray(wide(start) + wide(step) * np.asarray(i).astype(wide)).astype(d)
+
+
 def steps_of(start: Any, step: Any, n: int, d: np.dtype) -> np.ndarray:
     """start + i * step for i < n, in d."""
     if d.kind in "iu":
         return (np.arange(n, dtype=np.int64) * int(step) + int(start)).astype(d)
-    wide = np.arange(n, dtype=np.float64) * float(step) + float(start)
-    return wide if d == np.float64 else cast(wide.astype(np.float32), d)
+    if d.itemsize > 2 and float(start).is_integer() and float(step).is_integer() and abs(start) + abs(step) * n < 2**24:
+        return np.arange(n, dtype=np.float64).astype(d) * d.type(step) + d.type(start)      # exact in any order
+    # halves are computed in float32 and rounded
+    work = np.dtype("f8") if d.itemsize >= 4 else np.dtype("f4")
+    start, step = work.type(start), work.type(step)
+    lanes = _LANES[d.itemsize]
+
+    def element(first: Any, i: Any) -> np.ndarray:
+        return cast(_fused(first, step, i, work), d) if d.itemsize == 2 else _fused(first, step, i, d)
+
+    out = np.empty(n, d)
+    whole = n - n % (2 * lanes)
+    firsts = element(start, np.arange(0, whole, lanes))
+    for lane in np.arange(lanes):
+        if d.itemsize == 2:
+            out[lane:whole:lanes] = cast((firsts.astype(np.float64) + lane * float(step)).astype(work), d)
+        elif d.itemsize == 4:
+            out[lane:whole:lanes] = firsts.astype(np.float64) + lane * float(step)
+        else:
+            out[lane:whole:lanes] = (firsts.astype(np.longdouble) + lane * np.longdouble(step)).astype(d)
+    out[whole:] = element(start, np.arange(whole, n))
+    return out
 
 
 def _check_range(start: Any, end: Any, step: Any) -> None:
@@ -100,8 +133,8 @@ def arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, out: Any 
     if target.kind in "iu":
         if int(step) == 0:
             raise ValueError(f"step must be nonzero: {step} is 0 as an integer. Give a floating dtype.")
-        if target == np.int64:
-            start, end, step = int(start), int(end) if not isinstance(end, float) else end, int(step)
+    if target == np.int64:
+        start, end, step = int(start), int(end), int(step)      # PyTorch counts the elements of int64 in integers
     n = -((start - end) // step) if all(isinstance(v, int) for v in (start, end, step)) else math.ceil((end - start) / step)
     a = steps_of(start, step, n, target)
     if out is not None:
@@ -159,18 +192,22 @@ def spaced(start: Any, end: Any, n: int, d: np.dtype) -> np.ndarray:
     if n == 1:
         return _as(np.array([start]), d)
     i = np.arange(n)
+    back = n - 1 - i
     if d.kind in "iu":
-        start, end = int(start), int(end)
-        step = np.float32((end - start)) / np.float32(max(n - 1, 1))
-        low = start + (np.float32(step) * i.astype(np.float32)).astype(np.int64)
-        high = end - (np.float32(step) * (n - 1 - i).astype(np.float32)).astype(np.int64)
+        start, end = (int(from_data(v, d)) for v in (start, end))       # raises when d cannot hold them
+        step = (float(end) - float(start)) / max(n - 1, 1)
+        low = _fused(start, step, i, np.dtype("f8")).astype(np.int64)
+        high = _fused(end, -step, back, np.dtype("f8")).astype(np.int64)
         return np.where(i < n // 2, low, high).astype(d)
-    # start and end are rounded to d first, and every operation is
-    work = np.dtype("f4") if d.itemsize == 2 else d
-    first, last = _as(np.array(start), d).astype(work), _as(np.array(end), d).astype(work)
-    step = ((last - first) / np.array(max(n - 1, 1), work)).astype(work)
-    low = first + step * i.astype(work)
-    high = last - step * (n - 1 - i).astype(work)
+    # start and end are rounded to d first; the narrow dtypes round after every operation
+    first, last = _as(np.array(start), d), _as(np.array(end), d)
+    if d.kind == "c" or d.itemsize == 2:
+        count = np.asarray(n - 1).astype(d)
+        step = ((last - first) / (count if n > 1 else np.ones((), d))).astype(d)
+        low, high = first + step * i.astype(d), last - step * back.astype(d)
+    else:
+        step = ((last - first) / d.type(max(n - 1, 1))).astype(d)
+        low, high = _fused(first, step, i, d), _fused(last, -step, back, d)
     return np.where(i < n // 2, low, high).astype(d)
 
 

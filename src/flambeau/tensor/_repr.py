@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from flambeau.core import dtype as dtypes
-from flambeau.core.objects import TensorBase, requires, shape_of
+from flambeau.core.objects import TensorBase, array_of, requires, shape_of
 from flambeau.core.state import state
 from flambeau.core.views import grad_fn
 
@@ -29,10 +31,11 @@ def text(t: TensorBase, contents: Any = None) -> str:
     device: Any = t.device
     a = t._array
     if a is None and device is not dtypes.META:
-        from flambeau.core.objects import array_of
-
         a = array_of(t)
-    return _printing.tensor_text(
+    if contents is not None:
+        a = np.empty(0, np.float32)
+    whole = _printing.tensor_text(
         a, dtype_name=t.dtype.name, default_dtype_name=dtypes.default[0].name, device=str(device),
         requires_grad=requires(t), grad_fn_name=name, is_parameter=is_parameter,
-        class_name="tensor" if plain else cls.__name__, is_meta=device.type == "meta", shape=tuple(shape_of(t)))
+        class_name="tensor" if plain else cls.__name__, is_meta=device.type == "meta", shape=(0,) if contents is not None else tuple(shape_of(t)))
+    return whole if contents is None else whole.replace("[]", contents, 1)

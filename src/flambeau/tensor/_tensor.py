@@ -10,7 +10,7 @@ from flambeau.ops import _assemble, _lazy, views
 from flambeau.ops.indexing_basic import setitem
 from flambeau.ops.matmul import OPERATORS
 
-from . import _legacy
+from . import _legacy, _torch_function
 from ._autograd import Autograd
 from ._convert import Conversions
 from ._dlpack import DLPack
@@ -37,6 +37,16 @@ class Tensor(Methods, Autograd, Conversions, Storage, Facts, Python, DLPack):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__torch_function__ is not _torch_function._disabled_torch_function_impl:
+            _torch_function.install()
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        """What a subclass does with functions called on it: run them, and give their results the subclass."""
+        return _torch_function.default(cls, func, types, args, kwargs)
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return text(self, tensor_contents)
 
@@ -54,6 +64,7 @@ for _name, _method in {**_assemble.methods(), **views.PROPERTIES, **OPERATORS}.i
     if not any(_name in c.__dict__ for c in Tensor.__mro__[:-1]):
         setattr(Tensor, _name, _method)
 
+_assemble.on_refusal[0] = _torch_function.fallback
 state.lazy, state.detach = _lazy.lazy, _lazy.detach
 state.new = Tensor
 state.alloc = Methods.__new__
