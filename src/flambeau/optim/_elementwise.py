@@ -1,0 +1,227 @@
+"""Optimizers whose update treats every element alike: which parameters are updated, and with which numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.objects import TensorBase, array_of, cell_of, make, user_frame
+from flambeau.core.op import Op, slot
+
+from ._segments import SMALL, Pack, Same, Segment, pieces, real
+from .optimizer import Optimizer, run_closure
+
+_ADD = slot("add")
+
+
+def number(value: Any) -> float:
+    """An option that may be given as a tensor of one element."""
+    return float(value.item()) if isinstance(value, TensorBase) else value
+
+
+def check_lr(lr: Any) -> None:
+    """The errors of a learning rate."""
+    if isinstance(lr, TensorBase) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    check(number(lr) >= 0.0, "learning rate", number(lr))
+
+
+def check(good: bool, name: str, value: Any) -> None:
+    if not good:
+        raise ValueError(f"Invalid {name}: {value}")
+
+
+def refuse_modes(name: str, foreach: Any, fused: Any, differentiable: bool) -> None:
+    """There is one implementation; what would change the meaning is refused."""
+    if differentiable:
+        raise NotImplementedError(f"{name}(differentiable=True) is not supported yet: the update is not recorded. Write it with "
+                                  "tensor operators to differentiate through it.")
+    if foreach and fused:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def count_writes(op: Op, tensors: list) -> None:
+    """Count a write into each tensor, and remember the user's line: a later backward that saved a value says so."""
+    code, instruction = user_frame()
+    for t in tensors:
+        c = t._cell
+        if c is None:
+            c = cell_of(t)
+        c.stamp += 1
+        c.op = op
+        c.code = code
+        c.lasti = instruction
+        if c.origin is not None:
+            o = c.origin
+            o.stamp += 4294967296       # a write that autograd does not see, as through `.data`
+            o.op, o.code, o.lasti = op, code, instruction
+
+
+class Batch:
+    """Parameters of one group that are updated with the same numbers."""
+
+    __slots__ = ("count", "group", "number", "params", "states")
+
+    def __init__(self, number: int, group: dict, count: Any, n_states: int) -> None:
+        self.number, self.group, self.count = number, group, count
+        self.params: list = []
+        self.states: list[list] = [[] for _ in range(n_states)]      # for each state name, a tensor for each parameter
+
+
+class Elementwise(Optimizer):
+    """The step of optimizers that define the five methods below.
+
+    A step makes batches (parameters of a group with the same `count`), computes the numbers of each, and runs
+    `update` on segments of their memory.
+    """
+
+    _packs: dict[Any, Pack]
+
+    def names(self, group: dict) -> tuple[str, ...]:
+        """The names of the state tensors that have the parameter's shape."""
+        raise NotImplementedError
+
+    def start(self, p: Any, group: dict, state: dict) -> None:
+        """Make the state of a parameter before its first update."""
+        raise NotImplementedError
+
+    def advance(self, state: dict) -> Any:
+        """Count one more update of a parameter; what parameters of one batch have in common."""
+        step = state["step"]
+        if not isinstance(step, TensorBase):          # checkpoints of old have a plain number
+            state["step"] = step = make(np.full((), step, np.float32))
+        step = array_of(step)
+        count = step.item() + 1.0
+        step.fill(count)
+        return count
+
+    def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
+        """The numbers of an update that may change from step to step."""
+        raise NotImplementedError
+
+    def update(self, segment: Segment, group: dict, numbers: list) -> None:
+        """Write the new parameters and states of a segment. numbers: 0-d arrays in the segment's dtype."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ a step
+
+    def step(self, closure: Callable | None = None) -> Any:
+        """Update every parameter that has a gradient. `closure` recomputes the loss; it is called once and returned."""
+        loss = run_closure(closure)
+        batches = self._batches()
+        self._run(batches, [self.numbers(b.group, b.count) for b in batches])
+        return loss
+
+    def key(self) -> Any:
+        options = []
+        for group in self.param_groups:
+            fixed = tuple(sorted((k, v) for k, v in group.items()
+                                 if k not in ("params", "lr", "initial_lr", "param_names") and isinstance(v, (bool, int, float, str, tuple, type(None)))))
+            shapes = tuple((tuple(p.shape), p.dtype, p._grad is not None, tuple(self.state.get(p, ()))) for p in group["params"])
+            options.append((fixed, shapes))
+        return (type(self), tuple(options))
+
+    def scalars(self) -> Any:
+        batches = self._batches()
+        self.__dict__["_pending"] = batches
+        return [self.numbers(b.group, b.count) for b in batches]
+
+    def apply(self, scalars: Any) -> None:
+        self._run(self.__dict__.pop("_pending"), scalars)
+
+    def _batches(self) -> list[Batch]:
+        found: list[Batch] = []
+        states = self.state
+        for i, group in enumerate(self.param_groups):
+            names = self.names(group)
+            batch: Batch | None = None
+            for p in group["params"]:
+                if p._grad is None:
+                    continue
+                state = states[p]
+                if not state:
+                    if p._grad._array is None:
+                        array_of(p._grad)
+                    self.start(p, group, state)
+                count = self.advance(state)
+                if batch is None or batch.count != count:
+                    batch = next((b for b in found if b.group is group and b.count == count), None)
+                    if batch is None:
+                        batch = Batch(i, group, count, len(names))
+                        found.append(batch)
+                batch.params.append(p)
+                for k, name in enumerate(names):
+                    batch.states[k].append(state[name])
+        return found
+
+    def _run(self, batches: list[Batch], numbers: list) -> None:
+        with np.errstate(all="ignore"):
+            for batch, values in zip(batches, numbers, strict=True):
+                self._run_batch(batch, values)
+                count_writes(_ADD, batch.params)
+                for tensors in batch.states:
+                    for t in tensors:
+                        if t._cell is not None:
+                            t._cell.stamp += 1
+
+    def _run_batch(self, batch: Batch, values: tuple) -> None:
+        small: dict[Any, tuple[Same, list[Same], list]] = {}
+        n = len(batch.states)
+        arrays: dict[Any, list] = {}
+        for i, p in enumerate(batch.params):
+            a = p._array
+            if a is None:
+                a = array_of(p)
+            if a.size <= SMALL:
+                entry = small.get(a.dtype)
+                if entry is None:
+                    entry = (Same(), [Same() for _ in range(n)], [])
+                    small[a.dtype] = entry
+                entry[0].append(p)
+                for k in range(n):
+                    entry[1][k].append(batch.states[k][i])
+                entry[2].append(a)
+                continue
+            a = real(a)
+            g = real(array_of(p._grad))
+            constants = _constants(values, a.dtype, arrays)
+            for segment in pieces(a, g, [real(array_of(batch.states[k][i])) for k in range(n)]):
+                self.update(segment, batch.group, constants)
+        packs = self.__dict__.setdefault("_packs", {})
+        for dtype, (params, states, ps) in small.items():
+            place = (batch.number, dtype)
+            pack = packs.get(place)
+            if pack is None or not pack.holds(params, states):
+                pack = Pack(params, states)
+                packs[place] = pack
+            copyto = np.copyto
+            for p, part in zip(params, pack.g_parts, strict=True):
+                g = p._grad._array
+                copyto(part, g if part.dtype is g.dtype else real(array_of(p._grad)), "unsafe")
+            if dtype.kind == "c":
+                ps = [real(a) for a in ps]
+            segment = Segment(ps, pack.g, pack.flats, pack.scratch, pack.views, True)
+            self.update(segment, batch.group, _constants(values, pack.g.dtype, arrays))
+
+
+def _constants(values: tuple, dtype: Any, made: dict) -> list:
+    """The numbers as 0-d arrays of a dtype: cheaper than Python numbers in each call."""
+    found = made.get(dtype)
+    if found is None:
+        found = [np.array(v, dtype) for v in values]
+        made[dtype] = found
+    return found
+
+
+def zeros_like(p: Any) -> Any:
+    """A state tensor of zeros."""
+    return make(np.zeros_like(array_of(p)))
+
+
+def step_count() -> Any:
+    """A step count of zero: a 0-d tensor, as PyTorch keeps it."""
+    import flambeau
+
+    return make(np.zeros((), np.float64 if flambeau.get_default_dtype() == flambeau.float64 else np.float32))
