@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,7 +41,10 @@ def same(a: Any, b: Any, rtol: float = 1e-6) -> bool:
 
 def run(fn: Callable, lib: Any) -> Any:
     try:
-        return plain(fn(lib))
+        with warnings.catch_warnings():
+            if lib is torch:
+                warnings.simplefilter("ignore")
+            return plain(fn(lib))
     except Exception as error:
         return ("raised", type(error) if type(error).__module__ == "builtins" else type(error).__mro__, str(error))
 

@@ -11,6 +11,8 @@ from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.state import state
 from flambeau.core.views import grad_fn
 
+from . import _tangents
+
 
 def _as_list(x: Any) -> list:
     return [x] if isinstance(x, TensorBase) or hasattr(x, "node") and hasattr(x, "output_nr") else list(x)
@@ -163,6 +165,9 @@ def grad(
                 "requires_grad_() on it before the outputs are computed.")
     if is_grads_batched:
         return _batched(roots, wanted, grad_outputs, keep, create, allow, materialize_grads)
+    if _tangents.active() and not create:
+        return tuple(None if g is None else _tangents.cut(g) for g in grad(
+            outputs, inputs, grad_outputs, keep, True, only_inputs, allow_unused, False, materialize_grads))
     results = run_backward(roots, _seeds(roots, grad_outputs, create, "grad()"), keep, create, wanted, False)
     return _finish(results, wanted, allow, materialize_grads)
 

@@ -13,7 +13,7 @@ import numpy as np
 from flambeau.core.apply import INPLACE, SPLIT, apply1, apply2, apply_n, apply_split, constant
 from flambeau.core.engine import fit, run_backward
 from flambeau.core.inplace import apply_inplace, apply_inplace1, apply_inplace2, saves_first
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, requires, shape_of
+from flambeau.core.objects import Packed, TensorBase, array_of, dtype_of, make, requires, shape_of
 from flambeau.core.op import DTYPE, DTYPES, INPUTS, NEEDS, OUT, PARAM, SHAPE, SHAPES, Formula, Op, slot
 from flambeau.core.state import grad_enabled, set_grad_enabled, state
 from flambeau.core.views import grad_fn
@@ -46,9 +46,12 @@ def intercept(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
             several = isinstance(out, (list, tuple))
             outs = list(out) if several else [out]
             made = push(op, list(inputs), params, outs, tangents)
-            for o, t in zip(outs, made, strict=True):
+            given = list(zip(outs, made, strict=True))
+            for o, t in given:
                 if t is not None and state.is_float(dtype_of(o)):
                     set_tangent(o, t)
+            carry(outs[0]._node if op.n_out == 1 else next((o._node for o in outs if o._node is not None), None), op, inputs,
+                  outs)
         return out
 
 
@@ -64,6 +67,7 @@ def _inplace(op: Op, inputs: tuple, params: Any, tangents: list) -> Any:
     a = inputs[0]
     old = list(inputs)
     if op.differentiable and (saves_first(op) or any(t is a for t in inputs[1:])):
+        tangents = [None if t is None else clone_tangent(t) for t in tangents]
         before = make(state.xp.clone(array_of(a)))
         if requires(a):
             node = grad_fn(a)
@@ -77,8 +81,51 @@ def _inplace(op: Op, inputs: tuple, params: Any, tangents: list) -> Any:
         return out
     if op.differentiable and state.is_float(dtype_of(a)):
         new = push(op, old, params, [a], tangents)[0]
+        for t, tangent in zip(old, tangents, strict=True):
+            if tangent is not None and t is not a and t._tangent is None:
+                set_tangent(t, tangent)
         _write_tangent(a, new)
+        node = a._node
+        if a._view is not None and a._view.base._node is not None and a._view.base._node.extra is not None:
+            node = a._view.base._node.extra.inner
+        carry(node, op, tuple(old), [a])
     return out
+
+
+def clone_tangent(tangent: TensorBase) -> TensorBase:
+    """A copy that later writes to the tangent do not change."""
+    return state.ops.clone(tangent)
+
+
+def _keep(value: TensorBase) -> Packed:
+    """A saved value with its tangent: for a backward that is itself followed in forward mode."""
+    d = make(array_of(value))
+    d._cell = value._cell
+    set_tangent(d, value._tangent)
+    return Packed(d, lambda t: t)
+
+
+def carry(node: Any, op: Op, inputs: tuple, outs: list) -> None:
+    """Let the values that a new node saves keep their tangents."""
+    if node is None or node.op is not op:
+        return
+    for i, t in enumerate(inputs):
+        if not isinstance(t, TensorBase) or t._tangent is None:
+            continue
+        if i == 0 and node.s0 is not None and not isinstance(node.s0, Packed):
+            node.s0 = _keep(t)
+        elif i == 1 and node.s1 is not None and not isinstance(node.s1, Packed):
+            node.s1 = _keep(t)
+        elif i > 1 and node.more[(i - 2) * 5 + 2] is not None and not isinstance(node.more[(i - 2) * 5 + 2], Packed):
+            node.more[(i - 2) * 5 + 2] = _keep(t)
+    for j, o in enumerate(outs):
+        if o._tangent is None or node.out is None:
+            continue
+        if isinstance(node.out, list):
+            if node.out[3 * j] is not None and not isinstance(node.out[3 * j], Packed):
+                node.out[3 * j] = _keep(o)
+        elif not isinstance(node.out, Packed):
+            node.out = _keep(o)
 
 
 def _write_tangent(a: TensorBase, new: TensorBase | None) -> None:

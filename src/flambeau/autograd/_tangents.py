@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.interception import FORWARD_MODE, limit, set_limit
-from flambeau.core.objects import TensorBase, array_of, make
+from flambeau.core.objects import TensorBase, array_of, make, requires
 from flambeau.core.state import local
 
 
@@ -65,6 +65,16 @@ def set_tangent(t: TensorBase, tangent: TensorBase) -> None:
     t._tangent = tangent
     if _levels:
         _levels[-1].tensors.append(weakref.ref(t))
+
+
+def cut(t: TensorBase) -> TensorBase:
+    """t without its graph, but with its tangent."""
+    d = make(array_of(t))
+    d._cell = t._cell
+    if t._tangent is not None:
+        tangent = t._tangent
+        set_tangent(d, make(array_of(tangent)) if requires(tangent) else tangent)
+    return d
 
 
 def any_tangent(values: Any) -> bool:

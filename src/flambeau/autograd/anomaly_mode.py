@@ -34,6 +34,11 @@ def is_anomaly_check_nan_enabled() -> bool:
     return _switch["check_nan"]
 
 
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode for the whole process."""
+    _set(bool(mode), check_nan)
+
+
 def _set(on: bool, check_nan: bool) -> None:
     _switch["on"], _switch["check_nan"] = on, check_nan
     if on != _switch["counted"]:
