@@ -31,7 +31,7 @@ def cdist(a: np.ndarray, b: np.ndarray, p: float, by_products: bool) -> np.ndarr
         elif p == 1:
             out += d
         else:
-            out += d * d if p == 2 else d ** p
+            out += d * d if p == 2 else d**p
     if p == 2:
         return np.sqrt(out)
     return out if p in (0, 1, np.inf) else out ** (1 / p)

@@ -36,14 +36,17 @@ def _cat_error(arrays: Sequence[np.ndarray], dim: int) -> RuntimeError:
         if a.ndim == 0:
             return RuntimeError(f"zero-dimensional tensor (at position {i}) cannot be concatenated: use stack()")
         if a.ndim != n:
-            return RuntimeError(f"Tensors must have same number of dimensions: got {n} and {a.ndim} (tensor number {i} of "
-                                f"cat() has shape {list(a.shape)})")
+            return RuntimeError(
+                f"Tensors must have same number of dimensions: got {n} and {a.ndim} (tensor number {i} of "
+                f"cat() has shape {list(a.shape)})"
+            )
         for axis in range(n):
             if axis != dim and a.shape[axis] != arrays[0].shape[axis]:
                 return RuntimeError(
                     f"Sizes of tensors must match except in dimension {dim}. Expected size {arrays[0].shape[axis]} but got "
                     f"size {a.shape[axis]} for tensor number {i} in the list (shapes {list(arrays[0].shape)} and "
-                    f"{list(a.shape)}).")
+                    f"{list(a.shape)})."
+                )
     return RuntimeError("cat() got tensors that cannot be joined")
 
 
@@ -83,8 +86,10 @@ def stack(arrays: Sequence[np.ndarray], dim: int = 0) -> np.ndarray:
     shape = arrays[0].shape
     for i, a in enumerate(arrays):
         if a.shape != shape:
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
-                               f"{list(a.shape)} at entry {i}")
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(a.shape)} at entry {i}"
+            )
     key = (slice(None),) * dim + (None,)
     out = np.empty((*shape[:dim], len(arrays), *shape[dim:]), arrays[0].dtype if len(arrays) == 1 else common_dtype(arrays))
     return np.concatenate([a[key] for a in _one_dtype(arrays)], dim, out=out)
@@ -96,6 +101,6 @@ def block_diag(arrays: Sequence[np.ndarray]) -> np.ndarray:
     out = np.zeros((sum(b.shape[0] for b in blocks), sum(b.shape[1] for b in blocks)), common_dtype(arrays))
     row = col = 0
     for b in _one_dtype(blocks):
-        out[row:row + b.shape[0], col:col + b.shape[1]] = b
+        out[row : row + b.shape[0], col : col + b.shape[1]] = b
         row, col = row + b.shape[0], col + b.shape[1]
     return out

@@ -15,12 +15,34 @@ from .casting import BFLOAT16, cast
 from .joining import common_dtype
 
 F16, F32, F64 = np.dtype("float16"), np.dtype("float32"), np.dtype("float64")
-_NAMES = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-          "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
-          "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
-_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long",
-            "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
-            "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}
+_NAMES = {
+    "bool": "Bool",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "float32": "Float",
+    "float64": "Double",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+}
+_C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int64": "long",
+    "int32": "int",
+    "int16": "short",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "bool": "bool",
+    "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
 
 
 def _is_half(d: np.dtype) -> bool:
@@ -38,15 +60,21 @@ def check_dtypes(name: str, a: np.ndarray, b: np.ndarray) -> None:
         x, y = a.dtype, b.dtype
         fix = f"{name}() does not promote: convert one of them, for example with .to(other.dtype)."
         if name == "dot" or name == "vdot":
-            raise RuntimeError(f"{name} : expected both vectors to have same dtype, but found {dtype_name(x)} and "
-                               f"{dtype_name(y)}. {fix}")
+            raise RuntimeError(
+                f"{name} : expected both vectors to have same dtype, but found {dtype_name(x)} and {dtype_name(y)}. {fix}"
+            )
         if name in ("mm", "linear", "addmm"):
-            raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {_C_NAMES.get(x.name, x.name)} != "
-                               f"{_C_NAMES.get(y.name, y.name)}. mat1 and mat2 must have the same dtype: {fix}")
-        raise RuntimeError(f"expected scalar type {dtype_name(x)} but found {dtype_name(y)}: both must have the same dtype. {fix}")
+            raise RuntimeError(
+                f"expected m1 and m2 to have the same dtype, but got: {_C_NAMES.get(x.name, x.name)} != "
+                f"{_C_NAMES.get(y.name, y.name)}. mat1 and mat2 must have the same dtype: {fix}"
+            )
+        raise RuntimeError(
+            f"expected scalar type {dtype_name(x)} but found {dtype_name(y)}: both must have the same dtype. {fix}"
+        )
     if a.dtype.kind == "b":
-        raise NotImplementedError(f'"{name}" not implemented for \'Bool\'. Convert to a number type first, with .float() or '
-                                  ".int().")
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for 'Bool'. Convert to a number type first, with .float() or .int()."
+        )
 
 
 def shape_error(a: tuple, b: tuple) -> RuntimeError:
@@ -57,7 +85,9 @@ def shape_error(a: tuple, b: tuple) -> RuntimeError:
             fix += "; the second fits transposed: a @ b.T"
         elif a[0] == b[0]:
             fix += "; the first fits transposed: a.T @ b"
-    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a))} and {'x'.join(map(str, b))}): {fix}.")
+    return RuntimeError(
+        f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a))} and {'x'.join(map(str, b))}): {fix}."
+    )
 
 
 def mm(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -81,8 +111,10 @@ def mv(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     try:
         return a.dot(b)
     except ValueError:
-        raise RuntimeError(f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]}): the "
-                           "vector must be as long as the matrix has columns.") from None
+        raise RuntimeError(
+            f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]}): the "
+            "vector must be as long as the matrix has columns."
+        ) from None
 
 
 def dot(a: np.ndarray, b: np.ndarray, name: str = "dot") -> Any:
@@ -91,7 +123,8 @@ def dot(a: np.ndarray, b: np.ndarray, name: str = "dot") -> Any:
     if a.shape != b.shape:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have the same number of "
-            f"elements, but got {a.shape[0]} and {b.shape[0]} elements respectively")
+            f"elements, but got {a.shape[0]} and {b.shape[0]} elements respectively"
+        )
     if _is_half(a.dtype):
         return cast(np.asarray(a.astype(F32).dot(b.astype(F32))), a.dtype)
     return a.dot(b)
@@ -112,7 +145,8 @@ def bmm(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
-            f"[{b.shape[0]}, {b.shape[1]}].")
+            f"[{b.shape[0]}, {b.shape[1]}]."
+        )
     if a.shape[0] == 1:
         return a[0].dot(b[0])[None]
     return np.matmul(a, b)
@@ -145,8 +179,9 @@ def linear(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None = None) ->
             out += bias
         except ValueError:
             raise RuntimeError(
-                f"linear: the bias does not fit: its shape is {list(bias.shape)} and the product's {list(out.shape)}. The expanded "
-                f"size of the tensor ({out.shape[-1]}) must match the existing size ({bias.shape[-1]}).") from None
+                f"linear: the bias does not fit: its shape is {list(bias.shape)} and the product's {list(out.shape)}. "
+                f"The expanded size of the tensor ({out.shape[-1]}) must match the existing size ({bias.shape[-1]})."
+            ) from None
     return out
 
 
@@ -161,8 +196,10 @@ def _linear_error(x: tuple, weight: tuple) -> RuntimeError:
     hint = f"the last dimension of input is {x[-1]}, the layer expects {k}"
     if len(x) > 2 and int(np.prod(x[1:])) == k:
         hint += ": flatten the input first, with torch.flatten(x, 1)"
-    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1]} and {'x'.join(map(str, weight[::-1]))}): "
-                        f"linear() got input {list(x)} and weight {list(weight)}; {hint}.")
+    return RuntimeError(
+        f"mat1 and mat2 shapes cannot be multiplied ({rows}x{x[-1]} and {'x'.join(map(str, weight[::-1]))}): "
+        f"linear() got input {list(x)} and weight {list(weight)}; {hint}."
+    )
 
 
 def _scaled(product: Any, alpha: Any, d: np.dtype) -> Any:
@@ -180,8 +217,10 @@ def fused(name: str, product: Any) -> Any:
     def kernel(a: np.ndarray, x: np.ndarray, y: np.ndarray, beta: Any = 1, alpha: Any = 1) -> np.ndarray:
         check_dtypes(name, x, y)
         if a.dtype != x.dtype:
-            raise RuntimeError(f"{name}: self must have the same dtype as the factors, but got {dtype_name(a.dtype)} and "
-                               f"{dtype_name(x.dtype)}")
+            raise RuntimeError(
+                f"{name}: self must have the same dtype as the factors, but got {dtype_name(a.dtype)} and "
+                f"{dtype_name(x.dtype)}"
+            )
         p = np.asarray(product(wide(x), wide(y)))
         out = _scaled(p, alpha, p.dtype)
         if beta != 0:
@@ -200,13 +239,16 @@ def fused(name: str, product: Any) -> Any:
 
 def _expand_error(a: tuple, target: tuple) -> RuntimeError:
     if len(a) > len(target):
-        return RuntimeError(f"expand: the number of sizes provided ({len(target)}) must be greater or equal to the number of "
-                            f"dimensions in the tensor ({len(a)})")
+        return RuntimeError(
+            f"expand: the number of sizes provided ({len(target)}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({len(a)})"
+        )
     for axis in range(1, len(a) + 1):
         if a[-axis] not in (1, target[-axis]):
             return RuntimeError(
-                f"The expanded size of the tensor ({target[-axis]}) must match the existing size ({a[-axis]}) at non-singleton "
-                f"dimension {len(target) - axis}.  Target sizes: {list(target)}.  Tensor sizes: {list(a)}")
+                f"The expanded size of the tensor ({target[-axis]}) must match the existing size ({a[-axis]}) at "
+                f"non-singleton dimension {len(target) - axis}.  Target sizes: {list(target)}.  Tensor sizes: {list(a)}"
+            )
     return RuntimeError(f"shape {list(a)} does not broadcast to {list(target)}")
 
 
@@ -235,5 +277,5 @@ def sum_of_products(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     n, p, k = x.shape
     q = y.shape[2]
     if y.shape[0] != n or y.shape[1] != k:
-        return bmm(x, y).sum(0)     # bmm raises
+        return bmm(x, y).sum(0)  # bmm raises
     return x.transpose(1, 0, 2).reshape(p, n * k).dot(y.reshape(n * k, q))

@@ -27,8 +27,9 @@ def constant_pad(a: np.ndarray, pads: Sequence[int], value: object = 0) -> np.nd
         inner[axis] = slice(max(-before, 0), n - max(-after, 0))
         if shape[axis] < 0 or (n + min(before, 0) + min(after, 0) < 0):
             raise RuntimeError(
-                f"The input size {n}, plus negative padding {before} and {after}, resulted in a negative output size, which is "
-                f"invalid. Check dimension {axis} of your input.")
+                f"The input size {n}, plus negative padding {before} and {after}, resulted in a negative output size, which "
+                f"is invalid. Check dimension {axis} of your input."
+            )
     out = np.empty(tuple(shape), a.dtype)
     out.fill(value)
     out[tuple(outer)] = a[tuple(inner)]
@@ -37,7 +38,7 @@ def constant_pad(a: np.ndarray, pads: Sequence[int], value: object = 0) -> np.nd
 
 def source(mode: str, n: int, before: int, after: int) -> np.ndarray:
     """Return, for each position of a padded axis, the position that it repeats."""
-    if mode == "circular":      # around what is left after cropping
+    if mode == "circular":  # around what is left after cropping
         start, left = max(-before, 0), n - max(-before, 0) - max(-after, 0)
         return start + np.arange(-max(before, 0), left + max(after, 0)) % max(left, 1)
     at = np.arange(-before, n + after)
@@ -63,7 +64,7 @@ def pad_backward(g: np.ndarray, shape: Sequence[int], pads: Sequence[int], mode:
         n = shape[axis]
         where = source(mode, n, before, after)
         x = np.moveaxis(g, axis, 0)
-        first, last = max(before, 0), max(before, 0) + n - max(-before, 0) - max(-after, 0)   # what lies inside
+        first, last = max(before, 0), max(before, 0) + n - max(-before, 0) - max(-after, 0)  # what lies inside
         out = np.zeros((n, *x.shape[1:]), g.dtype)
         out[where[first:last]] = x[first:last]
         for place in (*range(first), *range(last, x.shape[0])):

@@ -29,18 +29,34 @@ def _family(name: str, inputs: tuple[str, str, str], fn: Callable, first: Callab
     return primitive(name, fn, inputs=inputs, params=("beta", "alpha"), scalars=("beta", "alpha"), expr=KERNEL, **fs)
 
 
-ADDMM = _family("addmm", ("self", "mat1", "mat2"), kernel.fused("addmm", kernel.mm),
-                lambda xp, g, mat2, alpha: _times(xp.mm(g, xp.t(xp.conj(mat2))), alpha),
-                lambda xp, g, mat1, alpha: _times(xp.mm(xp.t(xp.conj(mat1)), g), alpha))
-ADDMV = _family("addmv", ("self", "mat", "vec"), kernel.fused("addmv", kernel.mv),
-                lambda xp, g, vec, alpha: _times(xp.outer(g, xp.conj(vec)), alpha),
-                lambda xp, g, mat, alpha: _times(xp.mv(xp.t(xp.conj(mat)), g), alpha))
-ADDR = _family("addr", ("self", "vec1", "vec2"), kernel.add_outer,
-               lambda xp, g, vec2, alpha: _times(xp.mv(g, xp.conj(vec2)), alpha),
-               lambda xp, g, vec1, alpha: _times(xp.mv(xp.t(g), xp.conj(vec1)), alpha))
-BADDBMM = _family("baddbmm", ("self", "batch1", "batch2"), kernel.fused("baddbmm", kernel.bmm),
-                  lambda xp, g, batch2, alpha: _times(xp.bmm(g, xp.transpose(xp.conj(batch2), 1, 2)), alpha),
-                  lambda xp, g, batch1, alpha: _times(xp.bmm(xp.transpose(xp.conj(batch1), 1, 2), g), alpha))
+ADDMM = _family(
+    "addmm",
+    ("self", "mat1", "mat2"),
+    kernel.fused("addmm", kernel.mm),
+    lambda xp, g, mat2, alpha: _times(xp.mm(g, xp.t(xp.conj(mat2))), alpha),
+    lambda xp, g, mat1, alpha: _times(xp.mm(xp.t(xp.conj(mat1)), g), alpha),
+)
+ADDMV = _family(
+    "addmv",
+    ("self", "mat", "vec"),
+    kernel.fused("addmv", kernel.mv),
+    lambda xp, g, vec, alpha: _times(xp.outer(g, xp.conj(vec)), alpha),
+    lambda xp, g, mat, alpha: _times(xp.mv(xp.t(xp.conj(mat)), g), alpha),
+)
+ADDR = _family(
+    "addr",
+    ("self", "vec1", "vec2"),
+    kernel.add_outer,
+    lambda xp, g, vec2, alpha: _times(xp.mv(g, xp.conj(vec2)), alpha),
+    lambda xp, g, vec1, alpha: _times(xp.mv(xp.t(g), xp.conj(vec1)), alpha),
+)
+BADDBMM = _family(
+    "baddbmm",
+    ("self", "batch1", "batch2"),
+    kernel.fused("baddbmm", kernel.bmm),
+    lambda xp, g, batch2, alpha: _times(xp.bmm(g, xp.transpose(xp.conj(batch2), 1, 2)), alpha),
+    lambda xp, g, batch1, alpha: _times(xp.bmm(xp.transpose(xp.conj(batch1), 1, 2), g), alpha),
+)
 
 
 def _each(xp: Any, g: Any, like: Any) -> Any:
@@ -48,9 +64,13 @@ def _each(xp: Any, g: Any, like: Any) -> Any:
     return xp.expand(xp.unsqueeze(g, 0), (like.shape[0], *g.shape))
 
 
-ADDBMM = _family("addbmm", ("self", "batch1", "batch2"), kernel.fused("addbmm", kernel.sum_of_products),
-                 lambda xp, g, batch2, alpha: _times(xp.bmm(_each(xp, g, batch2), xp.transpose(xp.conj(batch2), 1, 2)), alpha),
-                 lambda xp, g, batch1, alpha: _times(xp.bmm(xp.transpose(xp.conj(batch1), 1, 2), _each(xp, g, batch1)), alpha))
+ADDBMM = _family(
+    "addbmm",
+    ("self", "batch1", "batch2"),
+    kernel.fused("addbmm", kernel.sum_of_products),
+    lambda xp, g, batch2, alpha: _times(xp.bmm(_each(xp, g, batch2), xp.transpose(xp.conj(batch2), 1, 2)), alpha),
+    lambda xp, g, batch1, alpha: _times(xp.bmm(xp.transpose(xp.conj(batch1), 1, 2), _each(xp, g, batch1)), alpha),
+)
 
 
 def _call(op: Op, tensors: tuple, n_dims: tuple[int, int], beta: Any, alpha: Any) -> Any:
@@ -59,9 +79,10 @@ def _call(op: Op, tensors: tuple, n_dims: tuple[int, int], beta: Any, alpha: Any
     for name, x, n in zip(op.input_names[1:], tensors[1:], n_dims, strict=True):
         if len(shape_of(x)) != n:
             word = {1: "a vector", 2: "a matrix", 3: "a 3D tensor"}[n]
-            raise RuntimeError(f"{name} must be {word}, got {len(shape_of(x))}-D tensor: {op.name}() got shape "
-                               f"{list(shape_of(x))}")
-    if op is ADDR and dtype_of(tensors[0]).kind in "iub":     # the others truncate the factor, as PyTorch does
+            raise RuntimeError(
+                f"{name} must be {word}, got {len(shape_of(x))}-D tensor: {op.name}() got shape {list(shape_of(x))}"
+            )
+    if op is ADDR and dtype_of(tensors[0]).kind in "iub":  # the others truncate the factor, as PyTorch does
         for name, x in (("beta", beta), ("alpha", alpha)):
             if isinstance(x, (float, complex)):
                 raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
@@ -70,15 +91,23 @@ def _call(op: Op, tensors: tuple, n_dims: tuple[int, int], beta: Any, alpha: Any
 
 def _samples(*shapes: tuple) -> Callable:
     def samples(t: Any) -> list:
-        return [call(*[t(*s) for s in shapes]), call(*[t(*s) for s in shapes], beta=0.5, alpha=2.0),
-                call(t(), *[t(*s) for s in shapes[1:]], beta=0)]
+        return [
+            call(*[t(*s) for s in shapes]),
+            call(*[t(*s) for s in shapes], beta=0.5, alpha=2.0),
+            call(t(), *[t(*s) for s in shapes[1:]], beta=0),
+        ]
 
     return samples
 
 
-@public(inplace=True, samples=_samples((2, 4), (2, 3), (3, 4)),
-        errors=lambda t: [(call(t(2, 4), t(2, 3), t(4, 5)), RuntimeError, "cannot be multiplied .2x3 and 4x5."),
-                          (call(t(3), t(2, 3), t(3, 4)), RuntimeError, "The expanded size of the tensor")])
+@public(
+    inplace=True,
+    samples=_samples((2, 4), (2, 3), (3, 4)),
+    errors=lambda t: [
+        (call(t(2, 4), t(2, 3), t(4, 5)), RuntimeError, "cannot be multiplied .2x3 and 4x5."),
+        (call(t(3), t(2, 3), t(3, 4)), RuntimeError, "The expanded size of the tensor"),
+    ],
+)
 def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta * input + alpha * (mat1 @ mat2); input broadcasts. With beta 0 nan and inf in input are ignored.
 
@@ -158,22 +187,67 @@ def _nd_weight_grad(xp: Any, g: Any, input: Any) -> Any:
     return xp.mm(xp.t(xp.as_rows(g)), xp.conj(xp.as_rows(input)))
 
 
-LINEAR = primitive("linear_bias", kernel.linear_bias, inputs=("bias", "input", "weight"), expr=KERNEL, node="AddmmBackward0",
-                   bias=lambda xp, g: g, input=_input_grad, weight=_weight_grad)
-LINEAR_NO_BIAS = primitive("linear", kernel.linear, inputs=("input", "weight"), expr=KERNEL, node="MmBackward0",
-                           input=_input_grad, weight=_weight_grad)
-LINEAR_ND = primitive("linear_nd_bias", kernel.linear_bias, inputs=("bias", "input", "weight"), expr=KERNEL,
-                      node="ViewBackward0", bias=lambda xp, g: g, input=_nd_input_grad, weight=_nd_weight_grad)
-LINEAR_ND_NO_BIAS = primitive("linear_nd", kernel.linear, inputs=("input", "weight"), expr=KERNEL, node="UnsafeViewBackward0",
-                              input=_nd_input_grad, weight=_nd_weight_grad)
+LINEAR = primitive(
+    "linear_bias",
+    kernel.linear_bias,
+    inputs=("bias", "input", "weight"),
+    expr=KERNEL,
+    node="AddmmBackward0",
+    bias=lambda xp, g: g,
+    input=_input_grad,
+    weight=_weight_grad,
+)
+LINEAR_NO_BIAS = primitive(
+    "linear",
+    kernel.linear,
+    inputs=("input", "weight"),
+    expr=KERNEL,
+    node="MmBackward0",
+    input=_input_grad,
+    weight=_weight_grad,
+)
+LINEAR_ND = primitive(
+    "linear_nd_bias",
+    kernel.linear_bias,
+    inputs=("bias", "input", "weight"),
+    expr=KERNEL,
+    node="ViewBackward0",
+    bias=lambda xp, g: g,
+    input=_nd_input_grad,
+    weight=_nd_weight_grad,
+)
+LINEAR_ND_NO_BIAS = primitive(
+    "linear_nd",
+    kernel.linear,
+    inputs=("input", "weight"),
+    expr=KERNEL,
+    node="UnsafeViewBackward0",
+    input=_nd_input_grad,
+    weight=_nd_weight_grad,
+)
 
 
-@public(namespaces=("nn.functional",), method=False, out=False, samples=lambda t: [
-    call(t(4, 3), t(2, 3), t(2)), call(t(4, 3), t(2, 3)), call(t(2, 4, 3), t(2, 3), t(2)), call(t(2, 4, 3), t(2, 3)),
-    call(t(3), t(2, 3), t(2)), call(t(3), t(2, 3)), call(t(4, 3), t(3)), call(t(0, 3), t(2, 3), t(2)), call(t(2, 0), t(3, 0), t(3))],
-    errors=lambda t: [(call(t(4, 3), t(2, 5)), RuntimeError, "mat1 and mat2 shapes cannot be multiplied .4x3 and 5x2."),
-                      (call(t(4, 3, dtype="float64"), t(2, 3)), RuntimeError, "same dtype"),
-                      (call(t(4, 3), t(2, 3), t(5)), RuntimeError, "bias does not fit")])
+@public(
+    namespaces=("nn.functional",),
+    method=False,
+    out=False,
+    samples=lambda t: [
+        call(t(4, 3), t(2, 3), t(2)),
+        call(t(4, 3), t(2, 3)),
+        call(t(2, 4, 3), t(2, 3), t(2)),
+        call(t(2, 4, 3), t(2, 3)),
+        call(t(3), t(2, 3), t(2)),
+        call(t(3), t(2, 3)),
+        call(t(4, 3), t(3)),
+        call(t(0, 3), t(2, 3), t(2)),
+        call(t(2, 0), t(3, 0), t(3)),
+    ],
+    errors=lambda t: [
+        (call(t(4, 3), t(2, 5)), RuntimeError, "mat1 and mat2 shapes cannot be multiplied .4x3 and 5x2."),
+        (call(t(4, 3, dtype="float64"), t(2, 3)), RuntimeError, "same dtype"),
+        (call(t(4, 3), t(2, 3), t(5)), RuntimeError, "bias does not fit"),
+    ],
+)
 def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     """input @ weight.T + bias.
 
@@ -199,13 +273,23 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         out = product(input, apply1(T, weight) if n_weight == 2 else weight)
         return out if bias is None else apply2(ADD, out, bias)
     if n_weight != 2:
-        raise RuntimeError(f"linear(): weight must be a matrix (out_features, in_features), got shape {list(shape_of(weight))}")
+        raise RuntimeError(
+            f"linear(): weight must be a matrix (out_features, in_features), got shape {list(shape_of(weight))}"
+        )
     return apply_n(LINEAR_ND_NO_BIAS, [input, weight]) if bias is None else apply_n(LINEAR_ND, [bias, input, weight])
 
 
-@public(namespaces=("nn.functional",), method=False, out=False, samples=lambda t: [
-    call(t(4, 3), t(4, 2), t(5, 3, 2), t(5)), call(t(2, 4, 3), t(2, 4, 2), t(5, 3, 2)), call(t(3), t(2), t(5, 3, 2))],
-    errors=lambda t: [(call(t(4, 3), t(5, 2), t(5, 3, 2)), RuntimeError, "must match")])
+@public(
+    namespaces=("nn.functional",),
+    method=False,
+    out=False,
+    samples=lambda t: [
+        call(t(4, 3), t(4, 2), t(5, 3, 2), t(5)),
+        call(t(2, 4, 3), t(2, 4, 2), t(5, 3, 2)),
+        call(t(3), t(2), t(5, 3, 2)),
+    ],
+    errors=lambda t: [(call(t(4, 3), t(5, 2), t(5, 3, 2)), RuntimeError, "must match")],
+)
 def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """input1 @ weight[o] @ input2 for each output o, plus bias.
 
@@ -221,10 +305,14 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     """
     s1, s2, sw = tuple(shape_of(input1)), tuple(shape_of(input2)), tuple(shape_of(weight))
     if s1[:-1] != s2[:-1]:
-        raise RuntimeError(f"bilinear(): all dimensions of the inputs but the last must match, got {list(s1)} and {list(s2)}")
+        raise RuntimeError(
+            f"bilinear(): all dimensions of the inputs but the last must match, got {list(s1)} and {list(s2)}"
+        )
     if len(sw) != 3 or s1[-1] != sw[1] or s2[-1] != sw[2]:
-        raise RuntimeError(f"bilinear(): input1 size ({s1[-1]}) and input2 size ({s2[-1]}) do not match weight size {list(sw)}: "
-                           "weight is (out_features, in1_features, in2_features)")
+        raise RuntimeError(
+            f"bilinear(): input1 size ({s1[-1]}) and input2 size ({s2[-1]}) do not match weight size {list(sw)}: "
+            "weight is (out_features, in1_features, in2_features)"
+        )
     n_out, n1, n2 = sw
     rows = 1
     for size in s1[:-1]:

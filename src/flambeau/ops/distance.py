@@ -15,29 +15,54 @@ from ._record import KERNEL, call, primitive, public
 from .views import EXPAND
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
-MANY_ROWS = 25          # from here on PyTorch computes Euclidean distances by a matrix product
+MANY_ROWS = 25  # from here on PyTorch computes Euclidean distances by a matrix product
 
 
 def _no_second(xp: Any, g: Any) -> Any:
-    raise NotImplementedError("the derivative for '_cdist_backward' is not implemented: cdist cannot be differentiated twice. "
-                              "Write the distance with basic operators: (x1[:, None] - x2[None]).square().sum(-1).sqrt()")
+    raise NotImplementedError(
+        "the derivative for '_cdist_backward' is not implemented: cdist cannot be differentiated twice. "
+        "Write the distance with basic operators: (x1[:, None] - x2[None]).square().sum(-1).sqrt()"
+    )
 
 
 CDIST = primitive(
-    "cdist", kernel.cdist, inputs=("x1", "x2"), params=("p", "by_products"), expr=KERNEL,
+    "cdist",
+    kernel.cdist,
+    inputs=("x1", "x2"),
+    params=("p", "by_products"),
+    expr=KERNEL,
     x1=lambda xp, g, x1, x2, p, out: xp.cdist_backward(g, x1, x2, p, out),
-    x2=lambda xp, g, x1, x2, p, out: xp.cdist_backward(xp.transpose(g, -1, -2), x2, x1, p, xp.transpose(out, -1, -2)))
-primitive("_cdist_backward", lambda g, a, b, dist, p: kernel.cdist_backward(g, a, b, p, dist),
-          inputs=("grad", "x1", "x2", "cdist"), params=("p",), expr=KERNEL,
-          grad=_no_second, x1=_no_second, x2=_no_second, cdist=_no_second)
+    x2=lambda xp, g, x1, x2, p, out: xp.cdist_backward(xp.transpose(g, -1, -2), x2, x1, p, xp.transpose(out, -1, -2)),
+)
+primitive(
+    "_cdist_backward",
+    lambda g, a, b, dist, p: kernel.cdist_backward(g, a, b, p, dist),
+    inputs=("grad", "x1", "x2", "cdist"),
+    params=("p",),
+    expr=KERNEL,
+    grad=_no_second,
+    x1=_no_second,
+    x2=_no_second,
+    cdist=_no_second,
+)
 state.xp.cdist_backward = kernel.cdist_backward
 state.ops.cdist_backward = lambda g, a, b, p, dist: state.ops._cdist_backward(g, a, b, dist, p)
 
 
-@public(method=False, out=False, samples=lambda t: [call(t(3, 2), t(4, 2)), call(t(2, 3, 2), t(4, 2), 1.0), call(t(3, 2), t(4, 2), p=3.0),
-                                                    call(t(3, 2), t(4, 2), p=float("inf"))],
-        errors=lambda t: [(call(t(3, 2), t(4, 3)), RuntimeError, "must have the same number of columns"),
-                          (call(t(3, 2), t(4, 2), -1.0), RuntimeError, "only supports non-negative p values")])
+@public(
+    method=False,
+    out=False,
+    samples=lambda t: [
+        call(t(3, 2), t(4, 2)),
+        call(t(2, 3, 2), t(4, 2), 1.0),
+        call(t(3, 2), t(4, 2), p=3.0),
+        call(t(3, 2), t(4, 2), p=float("inf")),
+    ],
+    errors=lambda t: [
+        (call(t(3, 2), t(4, 3)), RuntimeError, "must have the same number of columns"),
+        (call(t(3, 2), t(4, 2), -1.0), RuntimeError, "only supports non-negative p values"),
+    ],
+)
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> Any:
     """The p-norm distances between the rows of x1 and the rows of x2.
 

@@ -16,8 +16,9 @@ from flambeau.core.op import slot
 
 from ._record import call, ops, public
 from .matmul import BMM
+from .parts import DIAGONAL
 from .shape import UNSQUEEZE, reshaped
-from .views import DIAGONAL, EXPAND, PERMUTE
+from .views import EXPAND, PERMUTE
 
 MUL = slot("mul")
 ELLIPSIS = "..."
@@ -35,7 +36,7 @@ def _read_term(text: str, where: int) -> list[str]:
         elif c in LETTERS:
             items.append(c)
             i += 1
-        elif text[i:i + 3] == ELLIPSIS:
+        elif text[i : i + 3] == ELLIPSIS:
             if ELLIPSIS in items:
                 raise RuntimeError(f"einsum(): found '.' for operand {where} for which an ellipsis was already found")
             items.append(ELLIPSIS)
@@ -43,8 +44,10 @@ def _read_term(text: str, where: int) -> list[str]:
         elif c == ".":
             raise RuntimeError(f"einsum(): found '.' for operand {where} that is not part of any ellipsis")
         else:
-            raise RuntimeError(f"einsum(): invalid subscript given at index {i} in the equation string, subscripts must be in "
-                               f"[a-zA-Z], found {c!r}")
+            raise RuntimeError(
+                f"einsum(): invalid subscript given at index {i} in the equation string, subscripts must be in "
+                f"[a-zA-Z], found {c!r}"
+            )
     return items
 
 
@@ -85,9 +88,11 @@ def _unrepeated(t: TensorBase, items: list[str], where: int) -> tuple[Any, list[
             j = items.index(c, i + 1)
             shape = shape_of(t)
             if shape[i] != shape[j]:
-                raise RuntimeError(f"einsum(): subscript {c} is repeated for operand {where} but the sizes don't match, "
-                                   f"{shape[j]} != {shape[i]}")
-            t = apply1(DIAGONAL, t, (0, i, j))        # the diagonal is the last dimension
+                raise RuntimeError(
+                    f"einsum(): subscript {c} is repeated for operand {where} but the sizes don't match, "
+                    f"{shape[j]} != {shape[i]}"
+                )
+            t = apply1(DIAGONAL, t, (0, i, j))  # the diagonal is the last dimension
             items = [x for k, x in enumerate(items) if k not in (i, j)] + [c]
     return t, items
 
@@ -98,14 +103,17 @@ def _numbered(items: list[str], n_dims: int, where: int) -> list[str]:
         if len(items) != n_dims:
             raise RuntimeError(
                 f"einsum(): the number of subscripts in the equation ({len(items)}) does not match the number of dimensions "
-                f"({n_dims}) for operand {where} and no ellipsis was given")
+                f"({n_dims}) for operand {where} and no ellipsis was given"
+            )
         return items
     hidden = n_dims - (len(items) - 1)
     if hidden < 0:
-        raise RuntimeError(f"einsum(): the number of subscripts in the equation ({len(items) - 1}) is more than the number of "
-                           f"dimensions ({n_dims}) for operand {where}")
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({len(items) - 1}) is more than the number of "
+            f"dimensions ({n_dims}) for operand {where}"
+        )
     at = items.index(ELLIPSIS)
-    return items[:at] + [f"...{k}" for k in range(hidden - 1, -1, -1)] + items[at + 1:]
+    return items[:at] + [f"...{k}" for k in range(hidden - 1, -1, -1)] + items[at + 1 :]
 
 
 def _output(terms: list[list[str]], output: list[str] | None, n_hidden: int) -> list[str]:
@@ -122,7 +130,7 @@ def _output(terms: list[list[str]], output: list[str] | None, n_hidden: int) -> 
             raise RuntimeError(f"einsum(): output subscript {c} appears more than once in the output")
         if c not in flat:
             raise RuntimeError(f"einsum(): output subscript {c} does not appear in the equation for any input operand")
-    return output if at is None else output[:at] + hidden + output[at + 1:]
+    return output if at is None else output[:at] + hidden + output[at + 1 :]
 
 
 def _check_sizes(terms: list[list[str]], operands: list) -> None:
@@ -134,8 +142,10 @@ def _check_sizes(terms: list[list[str]], operands: list) -> None:
                 sizes[c] = n
             elif n not in (1, old):
                 name = c if not c.startswith(".") else "in the ellipsis"
-                raise RuntimeError(f"einsum(): subscript {name} has size {n} for operand {where} which does not broadcast with "
-                                   f"previously seen size {old}")
+                raise RuntimeError(
+                    f"einsum(): subscript {name} has size {n} for operand {where} which does not broadcast with "
+                    f"previously seen size {old}"
+                )
 
 
 def _summed(t: Any, axes: Sequence[int]) -> Any:
@@ -175,7 +185,7 @@ def _pair(a: Any, a_items: list[str], b: Any, b_items: list[str], kept: list[str
     both = [c for c in order if size_a.get(c, 1) != 1 and size_b.get(c, 1) != 1]
     batch = [c for c in both if c in kept]
     inner = [c for c in both if c not in kept]
-    if not inner:                  # nothing to sum: an ordinary product that broadcasts
+    if not inner:  # nothing to sum: an ordinary product that broadcasts
         out = apply2(MUL, _aligned(a, a_items, order), _aligned(b, b_items, order))
         gone = [k for k, c in enumerate(order) if c not in kept]
         return _summed(out, gone), [c for c in order if c in kept]
@@ -184,7 +194,7 @@ def _pair(a: Any, a_items: list[str], b: Any, b_items: list[str], kept: list[str
 
     def flat(t: Any, items: list[str], groups: list[list[str]], sizes: dict[str, int]) -> Any:
         wanted = [c for group in groups for c in group]
-        spare = [c for c in items if c not in wanted]      # of size 1
+        spare = [c for c in items if c not in wanted]  # of size 1
         t = _aligned(t, items, [*wanted, *spare])
         shape = []
         for group in groups:
@@ -217,7 +227,7 @@ def contract(terms: list[list[str]], output: list[str] | None, operands: list) -
     _check_sizes(terms, operands)
     result, items = operands[0], terms[0]
     for k in range(1, len(operands)):
-        later = set(wanted).union(*terms[k + 1:])
+        later = set(wanted).union(*terms[k + 1 :])
         kept = [c for c in dict.fromkeys([*items, *terms[k]]) if c in later]
         result, items = _pair(result, items, operands[k], terms[k], kept)
     gone = [k for k, c in enumerate(items) if c not in wanted]
@@ -225,7 +235,7 @@ def contract(terms: list[list[str]], output: list[str] | None, operands: list) -
         order = [c for c in wanted if c in items] + [items[k] for k in gone]
         result = _aligned(result, items, order)
         result = _summed(result, range(len(order) - len(gone), len(order)))
-        items = order[:len(order) - len(gone)]
+        items = order[: len(order) - len(gone)]
         return _broadcast(result, items, wanted, operands, terms)
     result = _summed(result, gone)
     items = [c for c in items if c in wanted]
@@ -243,16 +253,31 @@ def _broadcast(t: Any, items: list[str], wanted: list[str], operands: list, term
     return t if tuple(shape_of(t)) == shape else apply1(EXPAND, t, (shape,))
 
 
-@public(method=False, out=False, samples=lambda t: [
-    call("ij,jk->ik", t(2, 3), t(3, 4)), call("ij,jk", t(2, 3), t(3, 4)), call("bij,bjk->bik", t(2, 3, 4), t(2, 4, 2)),
-    call("ii", t(3, 3)), call("ii->i", t(3, 3)), call("ij->ji", t(2, 3)), call("i,j->ij", t(2), t(3)),
-    call("...ij,...jk->...ik", t(2, 3, 4), t(4, 2)), call("i,i,i->", t(3), t(3), t(3)), call("ij->", t(2, 3)),
-    call("bn,anm,bm->ba", t(2, 3), t(4, 3, 2), t(2, 2)), call(t(2, 3), [0, 1], t(3, 4), [1, 2], [0, 2])],
-    errors=lambda t: [(call("ij,jk", t(2, 3), t(2, 3)), RuntimeError, "does not broadcast with previously seen size"),
-                      (call("ij", t(2)), RuntimeError, "does not match the number of dimensions"),
-                      (call("ij->ii", t(2, 2)), RuntimeError, "appears more than once in the output"),
-                      (call("ij->k", t(2, 2)), RuntimeError, "does not appear in the equation"),
-                      (call("i,j", t(2)), RuntimeError, "fewer operands were provided")])
+@public(
+    method=False,
+    out=False,
+    samples=lambda t: [
+        call("ij,jk->ik", t(2, 3), t(3, 4)),
+        call("ij,jk", t(2, 3), t(3, 4)),
+        call("bij,bjk->bik", t(2, 3, 4), t(2, 4, 2)),
+        call("ii", t(3, 3)),
+        call("ii->i", t(3, 3)),
+        call("ij->ji", t(2, 3)),
+        call("i,j->ij", t(2), t(3)),
+        call("...ij,...jk->...ik", t(2, 3, 4), t(4, 2)),
+        call("i,i,i->", t(3), t(3), t(3)),
+        call("ij->", t(2, 3)),
+        call("bn,anm,bm->ba", t(2, 3), t(4, 3, 2), t(2, 2)),
+        call(t(2, 3), [0, 1], t(3, 4), [1, 2], [0, 2]),
+    ],
+    errors=lambda t: [
+        (call("ij,jk", t(2, 3), t(2, 3)), RuntimeError, "does not broadcast with previously seen size"),
+        (call("ij", t(2)), RuntimeError, "does not match the number of dimensions"),
+        (call("ij->ii", t(2, 2)), RuntimeError, "appears more than once in the output"),
+        (call("ij->k", t(2, 2)), RuntimeError, "does not appear in the equation"),
+        (call("i,j", t(2)), RuntimeError, "fewer operands were provided"),
+    ],
+)
 def einsum(*args: Any) -> Any:
     """Sums of products of tensors, described by an equation of indices.
 
@@ -273,8 +298,10 @@ def einsum(*args: Any) -> Any:
     [[11]]
     """
     if len(args) < 2:
-        raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its "
-                         "subscripts list")
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
+            "subscripts list"
+        )
     if isinstance(args[0], TensorBase):
         terms, output, operands = _from_sublists(args)
     else:

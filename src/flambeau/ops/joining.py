@@ -29,17 +29,25 @@ def _cat_grad(xp: Any, g: Any, needs: list, input_shapes: list, dim: int, sizes:
         part = None
         if needed:
             part = xp.narrow(g, dim, start, n)
-            if len(shape) == 1 and shape[0] == 0:      # skipped by cat: its shape is not that of a part
+            if len(shape) == 1 and shape[0] == 0:  # skipped by cat: its shape is not that of a part
                 part = xp.reshape(part, (0,))
         grads.append(part)
         start += n
     return grads
 
 
-CAT = primitive("cat", joining.cat, inputs=("tensors",), params=("dim", "sizes"), variadic=True, expr=KERNEL, joint=_cat_grad)
-STACK = primitive("stack", joining.stack, inputs=("tensors",), params=("dim",), variadic=True, expr=KERNEL,
-                  joint=lambda xp, g, needs, dim: [xp.select(g, dim, i) if needed else None
-                                                   for i, needed in enumerate(needs)])
+CAT = primitive(
+    "cat", joining.cat, inputs=("tensors",), params=("dim", "sizes"), variadic=True, expr=KERNEL, joint=_cat_grad
+)
+STACK = primitive(
+    "stack",
+    joining.stack,
+    inputs=("tensors",),
+    params=("dim",),
+    variadic=True,
+    expr=KERNEL,
+    joint=lambda xp, g, needs, dim: [xp.select(g, dim, i) if needed else None for i, needed in enumerate(needs)],
+)
 
 
 def _list_of(tensors: Any, name: str) -> list:
@@ -49,8 +57,9 @@ def _list_of(tensors: Any, name: str) -> list:
                 raise TypeError
             tensors = list(tensors)
         except TypeError:
-            raise TypeError(f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not "
-                            f"{type(tensors).__name__}") from None
+            raise TypeError(
+                f"{name}(): argument 'tensors' (position 1) must be tuple of Tensors, not {type(tensors).__name__}"
+            ) from None
     for i, x in enumerate(tensors):
         if not isinstance(x, TensorBase):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(x).__name__}")
@@ -62,7 +71,7 @@ def joined(tensors: Sequence[TensorBase], dim: int = 0) -> Any:
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     n = 1
-    for x in tensors:               # a 1-D empty tensor joins with anything, so it does not say how many dimensions
+    for x in tensors:  # a 1-D empty tensor joins with anything, so it does not say how many dimensions
         s = shape_of(x)
         n = len(s)
         if n != 1 or s[0] != 0:
@@ -83,12 +92,25 @@ kernels.cat = joining.cat
 ops.cat, ops.stack, ops.stack_tensors = joined, stacked, stacked
 
 
-@public(method=False, aliases=("concat", "concatenate"), samples=lambda t: [
-    call([t(2, 3), t(1, 3)]), call([t(2, 3), t(2, 1)], 1), call([t(2, 3)], dim=-1), call([t(2, 3), t(2, 3, transposed=True)]),
-    call([t(2, 3), t(2, 3, dtype="float64")]), call([t(0, grad=False), t(2, 3)]), call([t(2, 0), t(2, 3)], dim=1)],
-    errors=lambda t: [(call([t(2, 3), t(2)]), RuntimeError, "same number of dimensions"),
-                      (call([t(2, 3), t(2, 4)]), RuntimeError, "Sizes of tensors must match except in dimension 0"),
-                      (call([t(), t()]), RuntimeError, "cannot be concatenated"), (call([]), ValueError, "non-empty list")])
+@public(
+    method=False,
+    aliases=("concat", "concatenate"),
+    samples=lambda t: [
+        call([t(2, 3), t(1, 3)]),
+        call([t(2, 3), t(2, 1)], 1),
+        call([t(2, 3)], dim=-1),
+        call([t(2, 3), t(2, 3, transposed=True)]),
+        call([t(2, 3), t(2, 3, dtype="float64")]),
+        call([t(0, grad=False), t(2, 3)]),
+        call([t(2, 0), t(2, 3)], dim=1),
+    ],
+    errors=lambda t: [
+        (call([t(2, 3), t(2)]), RuntimeError, "same number of dimensions"),
+        (call([t(2, 3), t(2, 4)]), RuntimeError, "Sizes of tensors must match except in dimension 0"),
+        (call([t(), t()]), RuntimeError, "cannot be concatenated"),
+        (call([]), ValueError, "non-empty list"),
+    ],
+)
 def cat(tensors: Any, dim: int = 0) -> Any:
     """The tensors joined along an existing dimension.
 
@@ -108,10 +130,20 @@ def cat(tensors: Any, dim: int = 0) -> Any:
     return joined(_list_of(tensors, "cat"), dim)
 
 
-@public(method=False, samples=lambda t: [call([t(2, 3), t(2, 3)]), call([t(2, 3), t(2, 3)], 2), call([t(2, 3)], dim=-1),
-                                         call([t(), t()]), call([t(2, 3), t(2, 3, transposed=True)], 1)],
-        errors=lambda t: [(call([t(2), t(3)]), RuntimeError, "stack expects each tensor to be equal size"),
-                          (call([]), RuntimeError, "non-empty TensorList")])
+@public(
+    method=False,
+    samples=lambda t: [
+        call([t(2, 3), t(2, 3)]),
+        call([t(2, 3), t(2, 3)], 2),
+        call([t(2, 3)], dim=-1),
+        call([t(), t()]),
+        call([t(2, 3), t(2, 3, transposed=True)], 1),
+    ],
+    errors=lambda t: [
+        (call([t(2), t(3)]), RuntimeError, "stack expects each tensor to be equal size"),
+        (call([]), RuntimeError, "non-empty TensorList"),
+    ],
+)
 def stack(tensors: Any, dim: int = 0) -> Any:
     """Tensors of one shape joined along a new dimension.
 
@@ -134,7 +166,9 @@ def hstack(tensors: Any) -> Any:
     return joined(rows, 0 if len(shape_of(rows[0])) == 1 else 1)
 
 
-@public(method=False, aliases=("row_stack",), samples=lambda t: [call([t(2), t(2)]), call([t(2, 3), t(1, 3)]), call([t(), t()])])
+@public(
+    method=False, aliases=("row_stack",), samples=lambda t: [call([t(2), t(2)]), call([t(2, 3), t(1, 3)]), call([t(), t()])]
+)
 def vstack(tensors: Any) -> Any:
     """The tensors one above the other: joined along dimension 0, vectors as rows.
 
@@ -176,9 +210,12 @@ def column_stack(tensors: Any) -> Any:
 # ------------------------------------------------------------------------------------- grids and products
 
 
-@public(method=False, out=False, samples=lambda t: [call(t(2), t(3), indexing="ij"), call([t(2), t(3), t()], indexing="xy"),
-                                                    call(t(2), indexing="ij")],
-        errors=lambda t: [(call(t(2), t(3), indexing="no"), RuntimeError, "indexing must be one of")])
+@public(
+    method=False,
+    out=False,
+    samples=lambda t: [call(t(2), t(3), indexing="ij"), call([t(2), t(3), t()], indexing="xy"), call(t(2), indexing="ij")],
+    errors=lambda t: [(call(t(2), t(3), indexing="no"), RuntimeError, "indexing must be one of")],
+)
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
     """Coordinates of a grid: each vector expanded along the dimensions of the others; views.
 
@@ -193,8 +230,12 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
     if not found:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
-        warnings.warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument "
-                      "(indexing='ij' is what happens now).", UserWarning, stacklevel=2)
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument "
+            "(indexing='ij' is what happens now).",
+            UserWarning,
+            stacklevel=2,
+        )
         indexing = "ij"
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
@@ -216,15 +257,21 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
     return tuple(grids)
 
 
-@public(method=False, out=False, samples=lambda t: [call(t(2), t(3)), call(t(2)), call(t(2), t(1), t(3))],
-        errors=lambda t: [(call(t(2, 2)), RuntimeError, "Expect a 1D vector")])
+@public(
+    method=False,
+    out=False,
+    samples=lambda t: [call(t(2), t(3)), call(t(2)), call(t(2), t(1), t(3))],
+    errors=lambda t: [(call(t(2, 2)), RuntimeError, "Expect a 1D vector")],
+)
 def cartesian_prod(*tensors: Any) -> Any:
     """All combinations of one element from each vector, as rows, the last vector's element changing fastest.
 
     >>> flambeau.cartesian_prod(flambeau.tensor([1, 2]), flambeau.tensor([3, 4])).tolist()
     [[1, 3], [1, 4], [2, 3], [2, 4]]
     """
-    found = _list_of(tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors, "cartesian_prod")
+    found = _list_of(
+        tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors, "cartesian_prod"
+    )
     for x in found:
         if len(shape_of(x)) != 1:
             raise RuntimeError(f"Expect a 1D vector, but got shape {list(shape_of(x))}")
@@ -233,8 +280,11 @@ def cartesian_prod(*tensors: Any) -> Any:
     return stacked([reshaped(x, (-1,) if 0 not in shape_of(x) else (0,)) for x in meshgrid(*found, indexing="ij")], 1)
 
 
-@public(out=False, samples=lambda t: [call(t(4)), call(t(3), 3), call(t(3), with_replacement=True), call(t(2), r=0)],
-        errors=lambda t: [(call(t(2, 2)), RuntimeError, "Expect a 1D vector")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(4)), call(t(3), 3), call(t(3), with_replacement=True), call(t(2), r=0)],
+    errors=lambda t: [(call(t(2, 2)), RuntimeError, "Expect a 1D vector")],
+)
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """All combinations of r elements of a vector, as rows, in the order of itertools.
 
@@ -253,16 +303,29 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 
 
 def _block_diag_grad(xp: Any, g: Any, needs: list, input_shapes: list, corners: tuple) -> list:
-    return [xp.reshape(xp.narrow(xp.narrow(g, 0, row, n_rows), 1, col, n_cols), tuple(shape)) if needed else None
-            for needed, shape, (row, col, n_rows, n_cols) in zip(needs, input_shapes, corners, strict=True)]
+    return [
+        xp.reshape(xp.narrow(xp.narrow(g, 0, row, n_rows), 1, col, n_cols), tuple(shape)) if needed else None
+        for needed, shape, (row, col, n_rows, n_cols) in zip(needs, input_shapes, corners, strict=True)
+    ]
 
 
-BLOCK_DIAG = primitive("block_diag", lambda arrays, corners: joining.block_diag(arrays), inputs=("tensors",),
-                       params=("corners",), variadic=True, expr=KERNEL, joint=_block_diag_grad)
+BLOCK_DIAG = primitive(
+    "block_diag",
+    lambda arrays, corners: joining.block_diag(arrays),
+    inputs=("tensors",),
+    params=("corners",),
+    variadic=True,
+    expr=KERNEL,
+    joint=_block_diag_grad,
+)
 
 
-@public(method=False, out=False, samples=lambda t: [call(t(2, 3), t(1, 2)), call(t(2), t()), call(t(2, 2), t(0, 3))],
-        errors=lambda t: [(call(t(1, 2, 3)), RuntimeError, "must have 2 or fewer dimensions")])
+@public(
+    method=False,
+    out=False,
+    samples=lambda t: [call(t(2, 3), t(1, 2)), call(t(2), t()), call(t(2, 2), t(0, 3))],
+    errors=lambda t: [(call(t(1, 2, 3)), RuntimeError, "must have 2 or fewer dimensions")],
+)
 def block_diag(*tensors: Any) -> Any:
     """A matrix with the tensors down its diagonal; vectors are rows, scalars 1 by 1.
 
@@ -273,8 +336,9 @@ def block_diag(*tensors: Any) -> Any:
     for i, x in enumerate(tensors):
         s = tuple(shape_of(x))
         if len(s) > 2:
-            raise RuntimeError(f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {len(s)} "
-                               "dimensions")
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {len(s)} dimensions"
+            )
         n_rows, n_cols = (1,) * (2 - len(s)) + s
         corners.append((row, col, n_rows, n_cols))
         row, col = row + n_rows, col + n_cols
@@ -283,8 +347,13 @@ def block_diag(*tensors: Any) -> Any:
     return apply_n(BLOCK_DIAG, list(tensors), (tuple(corners),))
 
 
-@public(method=False, out=False, differentiable=False, samples=lambda t: [call((2, 1), (3,)), call((1,), (4, 5)), call(())],
-        errors=lambda t: [(call((2,), (3,)), RuntimeError, "must match")])
+@public(
+    method=False,
+    out=False,
+    differentiable=False,
+    samples=lambda t: [call((2, 1), (3,)), call((1,), (4, 5)), call(())],
+    errors=lambda t: [(call((2,), (3,)), RuntimeError, "must match")],
+)
 def broadcast_shapes(*shapes: Any) -> Any:
     """The shape to which several broadcast.
 

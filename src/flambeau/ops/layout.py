@@ -13,8 +13,12 @@ from ._args import tensor
 from ._record import call, kernels, ops, public
 from .engine_ops import clone as CLONE
 
-_FORMATS = {"contiguous_format": "contiguous", "preserve_format": "preserve", "channels_last": "channels_last",
-            "channels_last_3d": "channels_last_3d"}
+_FORMATS = {
+    "contiguous_format": "contiguous",
+    "preserve_format": "preserve",
+    "channels_last": "channels_last",
+    "channels_last_3d": "channels_last_3d",
+}
 
 
 def format_name(memory_format: MemoryFormat | None, default: str) -> str:
@@ -66,6 +70,6 @@ def contiguous(input: Any, memory_format: MemoryFormat | None = None) -> Any:
     """
     name = format_name(memory_format, "contiguous")
     if name == "preserve":
-        strides.contiguous(array_of(input), name)       # raises unless there is nothing to do
+        strides.contiguous(array_of(input), name)  # raises unless there is nothing to do
         return input
     return made_contiguous(input, name)

@@ -23,21 +23,46 @@ MUL = slot("mul")
 
 # ------------------------------------------------------------------------------------- primitives
 
-MM = primitive("mm", kernel.mm, inputs=("self", "mat2"), expr=KERNEL,
-               self=lambda xp, g, mat2: xp.mm(g, xp.t(xp.conj(mat2))),
-               mat2=lambda xp, g, self: xp.mm(xp.t(xp.conj(self)), g))
-MV = primitive("mv", kernel.mv, inputs=("self", "vec"), expr=KERNEL,
-               self=lambda xp, g, vec: xp.outer(g, xp.conj(vec)),
-               vec=lambda xp, g, self: xp.mv(xp.t(xp.conj(self)), g))
-DOT = primitive("dot", kernel.dot, inputs=("self", "tensor"), expr=KERNEL,
-                self=lambda xp, g, tensor: g * xp.conj(tensor),
-                tensor=lambda xp, g, self: g * xp.conj(self))
-VDOT = primitive("vdot", kernel.vdot, inputs=("self", "other"), expr=KERNEL,
-                 self=lambda xp, g, other: xp.conj(g) * other,
-                 other=lambda xp, g, self: g * self)
-BMM = primitive("bmm", kernel.bmm, inputs=("self", "mat2"), expr=KERNEL,
-                self=lambda xp, g, mat2: xp.bmm(g, xp.transpose(xp.conj(mat2), 1, 2)),
-                mat2=lambda xp, g, self: xp.bmm(xp.transpose(xp.conj(self), 1, 2), g))
+MM = primitive(
+    "mm",
+    kernel.mm,
+    inputs=("self", "mat2"),
+    expr=KERNEL,
+    self=lambda xp, g, mat2: xp.mm(g, xp.t(xp.conj(mat2))),
+    mat2=lambda xp, g, self: xp.mm(xp.t(xp.conj(self)), g),
+)
+MV = primitive(
+    "mv",
+    kernel.mv,
+    inputs=("self", "vec"),
+    expr=KERNEL,
+    self=lambda xp, g, vec: xp.outer(g, xp.conj(vec)),
+    vec=lambda xp, g, self: xp.mv(xp.t(xp.conj(self)), g),
+)
+DOT = primitive(
+    "dot",
+    kernel.dot,
+    inputs=("self", "tensor"),
+    expr=KERNEL,
+    self=lambda xp, g, tensor: g * xp.conj(tensor),
+    tensor=lambda xp, g, self: g * xp.conj(self),
+)
+VDOT = primitive(
+    "vdot",
+    kernel.vdot,
+    inputs=("self", "other"),
+    expr=KERNEL,
+    self=lambda xp, g, other: xp.conj(g) * other,
+    other=lambda xp, g, self: g * self,
+)
+BMM = primitive(
+    "bmm",
+    kernel.bmm,
+    inputs=("self", "mat2"),
+    expr=KERNEL,
+    self=lambda xp, g, mat2: xp.bmm(g, xp.transpose(xp.conj(mat2), 1, 2)),
+    mat2=lambda xp, g, self: xp.bmm(xp.transpose(xp.conj(self), 1, 2), g),
+)
 
 
 @composite("outer")
@@ -52,11 +77,20 @@ def _dims(*tensors: TensorBase) -> tuple:
     return tuple([len(shape_of(t)) for t in tensors])
 
 
-@public(samples=lambda t: [call(t(2, 3), t(3, 4)), call(t(2, 3, transposed=True), t(3, 4)), call(t(2, 0), t(0, 3)), call(t(0, 3), t(3, 2)),
-                           call(t(2, 3, dtype="complex64"), t(3, 2, dtype="complex64"))],
-        errors=lambda t: [(call(t(2, 3), t(4, 5)), RuntimeError, "mat1 and mat2 shapes cannot be multiplied .2x3 and 4x5."),
-                          (call(t(2, 3), t(3)), RuntimeError, "mat2 must be a matrix"),
-                          (call(t(2, 3), t(3, 2, dtype="float64")), RuntimeError, "to have the same dtype")])
+@public(
+    samples=lambda t: [
+        call(t(2, 3), t(3, 4)),
+        call(t(2, 3, transposed=True), t(3, 4)),
+        call(t(2, 0), t(0, 3)),
+        call(t(0, 3), t(3, 2)),
+        call(t(2, 3, dtype="complex64"), t(3, 2, dtype="complex64")),
+    ],
+    errors=lambda t: [
+        (call(t(2, 3), t(4, 5)), RuntimeError, "mat1 and mat2 shapes cannot be multiplied .2x3 and 4x5."),
+        (call(t(2, 3), t(3)), RuntimeError, "mat2 must be a matrix"),
+        (call(t(2, 3), t(3, 2, dtype="float64")), RuntimeError, "to have the same dtype"),
+    ],
+)
 def mm(input: Any, mat2: Any) -> Any:
     """The product of two matrices.
 
@@ -79,8 +113,10 @@ def mm(input: Any, mat2: Any) -> Any:
     return apply_n(MM, [input, mat2])
 
 
-@public(samples=lambda t: [call(t(2, 3), t(3)), call(t(2, 3, transposed=True), t(3)), call(t(2, 0), t(0))],
-        errors=lambda t: [(call(t(2, 3), t(2)), RuntimeError, "size mismatch"), (call(t(2), t(2)), RuntimeError, "expected")])
+@public(
+    samples=lambda t: [call(t(2, 3), t(3)), call(t(2, 3, transposed=True), t(3)), call(t(2, 0), t(0))],
+    errors=lambda t: [(call(t(2, 3), t(2)), RuntimeError, "size mismatch"), (call(t(2), t(2)), RuntimeError, "expected")],
+)
 def mv(input: Any, vec: Any) -> Any:
     """The product of a matrix (m, n) and a vector (n).
 
@@ -98,8 +134,13 @@ def _two_vectors(name: str, a: Any, b: Any) -> None:
         raise RuntimeError(f"1D tensors expected, but got {x}D and {y}D tensors: {name}() is of two vectors. Use matmul.")
 
 
-@public(samples=lambda t: [call(t(3), t(3)), call(t(0), t(0)), call(t(2, dtype="complex64"), t(2, dtype="complex64"))],
-        errors=lambda t: [(call(t(3), t(2)), RuntimeError, "inconsistent tensor size"), (call(t(2, 2), t(2)), RuntimeError, "1D tensors expected")])
+@public(
+    samples=lambda t: [call(t(3), t(3)), call(t(0), t(0)), call(t(2, dtype="complex64"), t(2, dtype="complex64"))],
+    errors=lambda t: [
+        (call(t(3), t(2)), RuntimeError, "inconsistent tensor size"),
+        (call(t(2, 2), t(2)), RuntimeError, "1D tensors expected"),
+    ],
+)
 def dot(input: Any, tensor: Any) -> Any:
     """The sum of the products of two vectors' elements.
 
@@ -110,8 +151,10 @@ def dot(input: Any, tensor: Any) -> Any:
     return apply_n(DOT, [input, tensor])
 
 
-@public(samples=lambda t: [call(t(3), t(3)), call(t(2, dtype="complex64"), t(2, dtype="complex64"))],
-        errors=lambda t: [(call(t(3), t(2)), RuntimeError, "inconsistent tensor size")])
+@public(
+    samples=lambda t: [call(t(3), t(3)), call(t(2, dtype="complex64"), t(2, dtype="complex64"))],
+    errors=lambda t: [(call(t(3), t(2)), RuntimeError, "inconsistent tensor size")],
+)
 def vdot(input: Any, other: Any) -> Any:
     """`dot` with the first vector conjugated.
 
@@ -122,9 +165,18 @@ def vdot(input: Any, other: Any) -> Any:
     return apply_n(VDOT, [input, other])
 
 
-@public(samples=lambda t: [call(t(2, 3, 4), t(2, 4, 5)), call(t(2, 3, 0), t(2, 0, 2)), call(t(1, 2, 3), t(1, 3, 2)), call(t(0, 2, 3), t(0, 3, 2))],
-        errors=lambda t: [(call(t(2, 3, 4), t(2, 3, 4)), RuntimeError, "Expected size for first two dimensions of batch2 tensor"),
-                          (call(t(3, 4), t(2, 3, 4)), RuntimeError, "batch1 must be a 3D tensor")])
+@public(
+    samples=lambda t: [
+        call(t(2, 3, 4), t(2, 4, 5)),
+        call(t(2, 3, 0), t(2, 0, 2)),
+        call(t(1, 2, 3), t(1, 3, 2)),
+        call(t(0, 2, 3), t(0, 3, 2)),
+    ],
+    errors=lambda t: [
+        (call(t(2, 3, 4), t(2, 3, 4)), RuntimeError, "Expected size for first two dimensions of batch2 tensor"),
+        (call(t(3, 4), t(2, 3, 4)), RuntimeError, "batch1 must be a 3D tensor"),
+    ],
+)
 def bmm(input: Any, mat2: Any) -> Any:
     """The products of two stacks of matrices, (b, m, k) and (b, k, n), pair by pair.
 
@@ -138,8 +190,11 @@ def bmm(input: Any, mat2: Any) -> Any:
     return apply_n(BMM, [input, mat2])
 
 
-@public(aliases=("ger",), samples=lambda t: [call(t(2), t(3)), call(t(0), t(3))],
-        errors=lambda t: [(call(t(2, 2), t(2)), RuntimeError, "Expected 1-D argument self")])
+@public(
+    aliases=("ger",),
+    samples=lambda t: [call(t(2), t(3)), call(t(0), t(3))],
+    errors=lambda t: [(call(t(2, 2), t(2)), RuntimeError, "Expected 1-D argument self")],
+)
 def outer(input: Any, vec2: Any) -> Any:
     """The matrix of the products of every element of one vector with every element of another.
 
@@ -205,7 +260,9 @@ def product(a: TensorBase, b: TensorBase) -> Any:
     if na == 2 and nb == 2:
         return apply_n(MM, [a, b])
     if na == 0 or nb == 0:
-        raise RuntimeError(f"both arguments to matmul need to be at least 1D, but they are {na}D and {nb}D. Use * for a scalar.")
+        raise RuntimeError(
+            f"both arguments to matmul need to be at least 1D, but they are {na}D and {nb}D. Use * for a scalar."
+        )
     if nb == 1 and na == 1:
         return apply_n(DOT, [a, b])
     if nb == 1 and na == 2:
@@ -214,7 +271,7 @@ def product(a: TensorBase, b: TensorBase) -> Any:
         return apply1(SQUEEZE_OWN, apply_n(MM, [apply1(UNSQUEEZE, a, (0,)), b]), (0,))
     if nb <= 2 and _foldable(a, b):
         return _fold(a, b)
-    if na <= 2 and requires(a):        # the transposed product folds
+    if na <= 2 and requires(a):  # the transposed product folds
         right = matrix_transpose(b)
         if na == 1:
             return _fold(right, a)
@@ -226,14 +283,29 @@ ops.matmul = product
 
 
 def _matmul_samples(t: Any) -> list:
-    return [call(t(3), t(3)), call(t(2, 3), t(3)), call(t(3), t(3, 2)), call(t(2, 3), t(3, 4)), call(t(2, 3, 4), t(4, 2)),
-            call(t(2, 3, 4), t(4)), call(t(4), t(2, 4, 3)), call(t(3, 4), t(2, 4, 3)), call(t(2, 1, 3, 4), t(5, 4, 2)),
-            call(t(2, 3, 0), t(2, 0, 4)), call(t(0, 3, 4), t(4, 2))]
+    return [
+        call(t(3), t(3)),
+        call(t(2, 3), t(3)),
+        call(t(3), t(3, 2)),
+        call(t(2, 3), t(3, 4)),
+        call(t(2, 3, 4), t(4, 2)),
+        call(t(2, 3, 4), t(4)),
+        call(t(4), t(2, 4, 3)),
+        call(t(3, 4), t(2, 4, 3)),
+        call(t(2, 1, 3, 4), t(5, 4, 2)),
+        call(t(2, 3, 0), t(2, 0, 4)),
+        call(t(0, 3, 4), t(4, 2)),
+    ]
 
 
-@public(samples=_matmul_samples, errors=lambda t: [
-    (call(t(2, 3), t(4, 5)), RuntimeError, "mat1 and mat2 shapes cannot be multiplied .2x3 and 4x5."),
-    (call(t(2, 3), t()), RuntimeError, "at least 1D"), (call(t(2, 3, 4), t(2, 3, 4)), RuntimeError, "Expected size for first two")])
+@public(
+    samples=_matmul_samples,
+    errors=lambda t: [
+        (call(t(2, 3), t(4, 5)), RuntimeError, "mat1 and mat2 shapes cannot be multiplied .2x3 and 4x5."),
+        (call(t(2, 3), t()), RuntimeError, "at least 1D"),
+        (call(t(2, 3, 4), t(2, 3, 4)), RuntimeError, "Expected size for first two"),
+    ],
+)
 def matmul(input: Any, other: Any) -> Any:
     """input @ other: of vectors the dot product, of matrices the product, of stacks of matrices the product pair by pair.
 
@@ -262,13 +334,21 @@ def linalg_matmul(input: Any, other: Any) -> Any:
     return product(tensor(input, "linalg.matmul"), tensor(other, "linalg.matmul", "other", 2))
 
 
-TRACE = primitive("trace", lambda a: np.asarray(np.trace(a, dtype=np.int64 if a.dtype.kind in "bui" else None)).astype(
-    np.int64 if a.dtype.kind in "bui" else a.dtype), expr=KERNEL,
-    self=lambda xp, g, self_shape: xp.diagonal_backward(xp.expand(g, (min(self_shape),)), tuple(self_shape), 0, 0, 1))
+TRACE = primitive(
+    "trace",
+    lambda a: np.asarray(np.trace(a, dtype=np.int64 if a.dtype.kind in "bui" else None)).astype(
+        np.int64 if a.dtype.kind in "bui" else a.dtype
+    ),
+    expr=KERNEL,
+    self=lambda xp, g, self_shape: xp.diagonal_backward(xp.expand(g, (min(self_shape),)), tuple(self_shape), 0, 0, 1),
+)
 
 
-@public(out=False, samples=lambda t: [call(t(3, 3)), call(t(2, 3)), call(t(0, 3))],
-        errors=lambda t: [(call(t(3)), RuntimeError, "trace: expected a matrix")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(3, 3)), call(t(2, 3)), call(t(0, 3))],
+    errors=lambda t: [(call(t(3)), RuntimeError, "trace: expected a matrix")],
+)
 def trace(input: Any) -> Any:
     """The sum of the main diagonal of a matrix; of integers in int64.
 
@@ -278,7 +358,6 @@ def trace(input: Any) -> Any:
     if len(shape_of(tensor(input, "trace"))) != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {len(shape_of(input))}")
     return apply1(TRACE, input)
-
 
 
 def _operator(self: Any, other: Any) -> Any:

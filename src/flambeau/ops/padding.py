@@ -14,34 +14,75 @@ from ._args import sizes as as_sizes
 from ._args import tensor
 from ._record import KERNEL, call, primitive, public
 
-CONSTANT = primitive("constant_pad_nd", padding.constant_pad, params=("pad", "value"), scalars=("value",), expr=KERNEL,
-                     self=lambda xp, g, pad: xp.constant_pad_nd(g, tuple([-p for p in pad]), 0))
+CONSTANT = primitive(
+    "constant_pad_nd",
+    padding.constant_pad,
+    params=("pad", "value"),
+    scalars=("value",),
+    expr=KERNEL,
+    self=lambda xp, g, pad: xp.constant_pad_nd(g, tuple([-p for p in pad]), 0),
+)
 # One primitive for each name that PyTorch's nodes have. As in PyTorch, the gradient formally depends on the input, with
 # derivative zero: it can be differentiated again even where nothing else depends on the input.
 _MODES = {("reflect", k): f"ReflectionPad{k}DBackward0" for k in (1, 2, 3)}
 _MODES |= {("replicate", k): f"ReplicationPad{k}DBackward0" for k in (1, 2, 3)}
 PADS = {
-    key: primitive(f"{key[0]}_pad{key[1]}d", padding.pad, params=("pad", "mode"), expr=KERNEL, node=node,
-                   self=lambda xp, g, self, pad, mode: xp.pad_backward(g, self, pad, mode))
-    for key, node in _MODES.items()}
-CIRCULAR = primitive("circular_pad", padding.pad, params=("pad", "mode"), expr=KERNEL, node="CopySlices",
-                     self=lambda xp, g, self_shape, pad, mode: xp.circular_pad_backward(g, tuple(self_shape), pad, mode))
-primitive("circular_pad_backward", padding.pad_backward, params=("shape", "pad", "mode"), expr=KERNEL,
-          self=lambda xp, g, pad, mode: xp.circular_pad(g, pad, mode))
-primitive("pad_again", padding.pad, params=("pad", "mode"), expr=KERNEL,
-          self=lambda xp, g, self, pad, mode: xp.pad_backward(g, self, pad, mode))
-primitive("pad_backward", lambda g, a, pad, mode: padding.pad_backward(g, a.shape, pad, mode), inputs=("grad_output", "self"), params=("pad", "mode"), expr=KERNEL,
-          grad_output=lambda xp, g, pad, mode: xp.pad_again(g, pad, mode),
-          self=lambda xp, g, self_shape, self_dtype: xp.zeros_of(tuple(self_shape), self_dtype))
+    key: primitive(
+        f"{key[0]}_pad{key[1]}d",
+        padding.pad,
+        params=("pad", "mode"),
+        expr=KERNEL,
+        node=node,
+        self=lambda xp, g, self, pad, mode: xp.pad_backward(g, self, pad, mode),
+    )
+    for key, node in _MODES.items()
+}
+CIRCULAR = primitive(
+    "circular_pad",
+    padding.pad,
+    params=("pad", "mode"),
+    expr=KERNEL,
+    node="CopySlices",
+    self=lambda xp, g, self_shape, pad, mode: xp.circular_pad_backward(g, tuple(self_shape), pad, mode),
+)
+primitive(
+    "circular_pad_backward",
+    padding.pad_backward,
+    params=("shape", "pad", "mode"),
+    expr=KERNEL,
+    self=lambda xp, g, pad, mode: xp.circular_pad(g, pad, mode),
+)
+primitive(
+    "pad_again",
+    padding.pad,
+    params=("pad", "mode"),
+    expr=KERNEL,
+    self=lambda xp, g, self, pad, mode: xp.pad_backward(g, self, pad, mode),
+)
+primitive(
+    "pad_backward",
+    lambda g, a, pad, mode: padding.pad_backward(g, a.shape, pad, mode),
+    inputs=("grad_output", "self"),
+    params=("pad", "mode"),
+    expr=KERNEL,
+    grad_output=lambda xp, g, pad, mode: xp.pad_again(g, pad, mode),
+    self=lambda xp, g, self_shape, self_dtype: xp.zeros_of(tuple(self_shape), self_dtype),
+)
 
 
 def _number(value: Any) -> Any:
     return np.asarray(array_of(value)).item() if hasattr(value, "_array") else value
 
 
-@public(out=False, method=False, samples=lambda t: [call(t(2, 3), (1, 2)), call(t(2, 3), (1, -1, 0, 2), 1.5), call(t(2, 3), ())],
-        errors=lambda t: [(call(t(3), (1, 1, 1, 1)), RuntimeError, "Length of pad"),
-                          (call(t(3), (-2, -2)), RuntimeError, "negative output size")])
+@public(
+    out=False,
+    method=False,
+    samples=lambda t: [call(t(2, 3), (1, 2)), call(t(2, 3), (1, -1, 0, 2), 1.5), call(t(2, 3), ())],
+    errors=lambda t: [
+        (call(t(3), (1, 1, 1, 1)), RuntimeError, "Length of pad"),
+        (call(t(3), (-2, -2)), RuntimeError, "negative output size"),
+    ],
+)
 def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     """input with a constant around it.
 
@@ -57,8 +98,10 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     if len(pads) % 2:
         raise RuntimeError("Length of pad must be even but instead it equals " + str(len(pads)))
     if len(pads) > 2 * n:
-        raise RuntimeError(f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
-                           f"{len(pads)} while the input has {n} dimensions.")
+        raise RuntimeError(
+            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
+            f"{len(pads)} while the input has {n} dimensions."
+        )
     return apply1(CONSTANT, input, (pads, _number(value)))
 
 
@@ -68,16 +111,23 @@ def _check_size(mode: str, shape: tuple, pads: tuple) -> None:
         n = shape[axis]
         if mode == "reflect" and (before >= n or after >= n):
             raise RuntimeError(
-                f"Argument #{4 + 2 * k}: Padding size should be less than the corresponding input dimension, but got: padding "
-                f"({before}, {after}) at dimension {axis} of input {list(shape)}")
+                f"Argument #{4 + 2 * k}: Padding size should be less than the corresponding input dimension, but got: "
+                f"padding ({before}, {after}) at dimension {axis} of input {list(shape)}"
+            )
         if mode == "circular" and (before > n or after > n):
-            raise RuntimeError("Padding value causes wrapping around more than once: padding "
-                               f"({before}, {after}) at dimension {axis} of input {list(shape)}")
+            raise RuntimeError(
+                "Padding value causes wrapping around more than once: padding "
+                f"({before}, {after}) at dimension {axis} of input {list(shape)}"
+            )
         if mode == "circular" and n + before + after < 0:
-            raise RuntimeError(f"Negative padding value is resulting in an empty dimension: dimension {axis} of {list(shape)}")
+            raise RuntimeError(
+                f"Negative padding value is resulting in an empty dimension: dimension {axis} of {list(shape)}"
+            )
         if n + before + after < 1:
-            raise RuntimeError(f"input (of shape {list(shape)}) is too small for padding ({before}, {after}) at dimension {axis}: "
-                               f"the calculated output size is {n + before + after}")
+            raise RuntimeError(
+                f"input (of shape {list(shape)}) is too small for padding ({before}, {after}) at dimension {axis}: "
+                f"the calculated output size is {n + before + after}"
+            )
         if n == 0:
             raise RuntimeError(f"Expected a non-empty input for {mode} padding, but got shape {list(shape)}")
 
@@ -85,16 +135,27 @@ def _check_size(mode: str, shape: tuple, pads: tuple) -> None:
 def _pad_samples(t: Any) -> list:
     found = [call(t(2, 3), (1, 2)), call(t(2, 3), (1, -1, 0, 2), "constant", 1.5), call(t(2, 3), (0, 1), value=2.0)]
     for mode in ("reflect", "replicate", "circular"):
-        found += [call(t(2, 3, 4), (1, 2), mode), call(t(3, 4), (2, 0), mode=mode), call(t(1, 2, 3, 4), (1, 2, 2, 1), mode),
-                  call(t(1, 1, 3, 3, 3), (1, 1, 1, 0, 0, 2), mode)]
+        found += [
+            call(t(2, 3, 4), (1, 2), mode),
+            call(t(3, 4), (2, 0), mode=mode),
+            call(t(1, 2, 3, 4), (1, 2, 2, 1), mode),
+            call(t(1, 1, 3, 3, 3), (1, 1, 1, 0, 0, 2), mode),
+        ]
     return found
 
 
-@public(namespaces=("nn.functional",), method=False, out=False, samples=_pad_samples, errors=lambda t: [
-    (call(t(2, 3), (1, 1, 1)), RuntimeError, "Padding length must be divisible by 2"),
-    (call(t(2, 3, 4), (5, 5), "reflect"), RuntimeError, "Padding size should be less than"),
-    (call(t(4), (1, 1), "reflect"), NotImplementedError, "Supported combinations"),
-    (call(t(2, 3, 4), (1, 1), "foo"), NotImplementedError, "Unrecognised padding mode")])
+@public(
+    namespaces=("nn.functional",),
+    method=False,
+    out=False,
+    samples=_pad_samples,
+    errors=lambda t: [
+        (call(t(2, 3), (1, 1, 1)), RuntimeError, "Padding length must be divisible by 2"),
+        (call(t(2, 3, 4), (5, 5), "reflect"), RuntimeError, "Padding size should be less than"),
+        (call(t(4), (1, 1), "reflect"), NotImplementedError, "Supported combinations"),
+        (call(t(2, 3, 4), (1, 1), "foo"), NotImplementedError, "Unrecognised padding mode"),
+    ],
+)
 def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     """input with elements around it.
 
@@ -117,8 +178,10 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     if len(pads) % 2:
         raise RuntimeError(f"Padding length must be divisible by 2: pad has {len(pads)} numbers")
     if len(pads) > 2 * len(shape):
-        raise RuntimeError(f"Padding length should be less than or equal to two times the input dimension but got padding length "
-                           f"{len(pads)} and input of dimension {len(shape)}")
+        raise RuntimeError(
+            f"Padding length should be less than or equal to two times the input dimension but got padding length "
+            f"{len(pads)} and input of dimension {len(shape)}"
+        )
     if mode == "constant":
         return apply1(CONSTANT, input, (pads, 0 if value is None else _number(value)))
     if value is not None and value != 0:
@@ -128,8 +191,9 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
     k = len(pads) // 2
     if k not in (1, 2, 3) or len(shape) not in (k + 1, k + 2):
         raise NotImplementedError(
-            f"Padding size {len(pads)} is not supported for {len(shape)}D input tensor.\nSupported combinations for non-constant "
-            "padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding size = 4 (pads "
-            "last 2 dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)")
+            f"Padding size {len(pads)} is not supported for {len(shape)}D input tensor.\nSupported combinations for "
+            "non-constant padding:\n  - 2D or 3D input: padding size = 2 (pads last dimension)\n  - 3D or 4D input: padding "
+            "size = 4 (pads last 2 dimensions)\n  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
+        )
     _check_size(mode, shape, pads)
     return apply1(CIRCULAR if mode == "circular" else PADS[mode, k], input, (pads, mode))

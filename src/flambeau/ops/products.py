@@ -24,8 +24,10 @@ from .views import PERMUTE
 MUL = slot("mul")
 
 
-@public(samples=lambda t: [call(t(3), t(3)), call(t(2, 3), t(4, 3)), call(t(2, 3), t(3)), call(t(2, 3), t()), call(t(), t())],
-        errors=lambda t: [(call(t(2, 3), t(4)), RuntimeError, "the last dimension must match on both input tensors")])
+@public(
+    samples=lambda t: [call(t(3), t(3)), call(t(2, 3), t(4, 3)), call(t(2, 3), t(3)), call(t(2, 3), t()), call(t(), t())],
+    errors=lambda t: [(call(t(2, 3), t(4)), RuntimeError, "the last dimension must match on both input tensors")],
+)
 def inner(input: Any, other: Any) -> Any:
     """Sums of products over the last dimension of both; a scalar multiplies.
 
@@ -39,7 +41,9 @@ def inner(input: Any, other: Any) -> Any:
     if not a or not b:
         return apply2(MUL, input, other)
     if a[-1] != b[-1]:
-        raise RuntimeError(f"inner() the last dimension must match on both input tensors but got shapes {list(a)} and {list(b)}")
+        raise RuntimeError(
+            f"inner() the last dimension must match on both input tensors but got shapes {list(a)} and {list(b)}"
+        )
     if len(a) == 1 and len(b) == 1:
         return apply_n(DOT, [input, other])
     return tensordot(input, other, ([-1], [-1]))
@@ -56,9 +60,17 @@ def _lists(dims: Any) -> tuple[list, list]:
     return ([a] if isinstance(a, int) else list(a)), ([b] if isinstance(b, int) else list(b))
 
 
-@public(method=False, samples=lambda t: [call(t(2, 3), t(3, 4), 1), call(t(2, 3, 4), t(4, 3, 2), ([1, 2], [1, 0])),
-                                         call(t(2, 3), t(2, 3), dims=2), call(t(2), t(3), 0), call(t(2, 3), t(1, 4), ([1], [0]))],
-        errors=lambda t: [(call(t(2, 3), t(4, 2), 1), RuntimeError, "contracted dimensions need to match")])
+@public(
+    method=False,
+    samples=lambda t: [
+        call(t(2, 3), t(3, 4), 1),
+        call(t(2, 3, 4), t(4, 3, 2), ([1, 2], [1, 0])),
+        call(t(2, 3), t(2, 3), dims=2),
+        call(t(2), t(3), 0),
+        call(t(2, 3), t(1, 4), ([1], [0])),
+    ],
+    errors=lambda t: [(call(t(2, 3), t(4, 2), 1), RuntimeError, "contracted dimensions need to match")],
+)
 def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     """Sums of products over several dimensions of two tensors.
 
@@ -89,8 +101,10 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         elif sa[i] == 1:
             b = ops.sum(b, (j,), True)
         else:
-            raise RuntimeError(f"contracted dimensions need to match, but first has size {sa[i]} in dim {i} and second has size "
-                               f"{sb[j]} in dim {j} (pair {k})")
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {sa[i]} in dim {i} and second has size "
+                f"{sb[j]} in dim {j} (pair {k})"
+            )
     sa, sb = shape_of(a), shape_of(b)
     rest_a, rest_b = [i for i in range(len(sa)) if i not in da], [j for j in range(len(sb)) if j not in db]
     left = _matrix(a, [*rest_a, *da], len(rest_a))
@@ -122,7 +136,11 @@ def kron(input: Any, other: Any) -> Any:
     return apply1(UNSAFE_VIEW, apply2(MUL, left, right), (tuple([x * y for x, y in zip(a, b, strict=True)]),))
 
 
-@public(namespaces=("linalg",), method=False, samples=lambda t: [call(t(3), t(3)), call(t(2, 3), t(3)), call(t(2, 3), t(2, 3), dim=0)])
+@public(
+    namespaces=("linalg",),
+    method=False,
+    samples=lambda t: [call(t(3), t(3)), call(t(2, 3), t(3)), call(t(2, 3), t(2, 3), dim=0)],
+)
 def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
     """The dot products of vectors along a dimension, the first conjugated.
 
@@ -151,14 +169,24 @@ def _cross(a: np.ndarray, b: np.ndarray, dim: int) -> np.ndarray:
     return out
 
 
-CROSS = primitive("linalg_cross", _cross, inputs=("self", "other"), params=("dim",), expr=KERNEL,
-                  self=lambda xp, g, other, dim: xp.linalg_cross(xp.conj(other), g, dim),
-                  other=lambda xp, g, self, dim: xp.linalg_cross(g, xp.conj(self), dim))
+CROSS = primitive(
+    "linalg_cross",
+    _cross,
+    inputs=("self", "other"),
+    params=("dim",),
+    expr=KERNEL,
+    self=lambda xp, g, other, dim: xp.linalg_cross(xp.conj(other), g, dim),
+    other=lambda xp, g, self, dim: xp.linalg_cross(g, xp.conj(self), dim),
+)
 
 
-@public(name="cross", namespaces=("linalg",), method=False, samples=lambda t: [
-    call(t(3), t(3)), call(t(2, 3), t(2, 3)), call(t(3, 2), t(3, 2), dim=0), call(t(2, 3), t(1, 3))],
-    errors=lambda t: [(call(t(4), t(4)), RuntimeError, "must have length 3")])
+@public(
+    name="cross",
+    namespaces=("linalg",),
+    method=False,
+    samples=lambda t: [call(t(3), t(3)), call(t(2, 3), t(2, 3)), call(t(3, 2), t(3, 2), dim=0), call(t(2, 3), t(1, 3))],
+    errors=lambda t: [(call(t(4), t(4)), RuntimeError, "must have length 3")],
+)
 def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """The cross product of vectors of length 3 along a dimension.
 
@@ -178,8 +206,15 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     return apply_n(CROSS, [input, other], (d - len(a),))
 
 
-@public(samples=lambda t: [call(t(2, 3), t(2, 3)), call(t(3, 2), t(3, 2)), call(t(3, 3), t(3, 3), 1), call(t(3, 3), t(3, 3), dim=0)],
-        errors=lambda t: [(call(t(4), t(4)), RuntimeError, "no dimension of size 3 in input")])
+@public(
+    samples=lambda t: [
+        call(t(2, 3), t(2, 3)),
+        call(t(3, 2), t(3, 2)),
+        call(t(3, 3), t(3, 3), 1),
+        call(t(3, 3), t(3, 3), dim=0),
+    ],
+    errors=lambda t: [(call(t(4), t(4)), RuntimeError, "no dimension of size 3 in input")],
+)
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
     """The cross product along a dimension of size 3, by default the first of that size.
 
@@ -206,7 +241,8 @@ def _best_order(sizes: Sequence[int]) -> list[list[int]]:
         for i in range(n - length):
             j = i + length
             cost[i][j], where[i][j] = min(
-                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j))
+                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k) for k in range(i, j)
+            )
     return where
 
 
@@ -217,10 +253,15 @@ def _chain(matrices: Sequence[TensorBase], where: list[list[int]], i: int, j: in
     return apply_n(MM, [_chain(matrices, where, i, k), _chain(matrices, where, k + 1, j)])
 
 
-@public(namespaces=("linalg",), method=False, samples=lambda t: [
-    call([t(2, 3), t(3, 4), t(4, 2)]), call([t(3), t(3, 4), t(4)]), call([t(2, 3), t(3)])],
-    errors=lambda t: [(call([t(2, 3)]), RuntimeError, "expected at least 2 tensors"),
-                      (call([t(2, 3), t(4, 5)]), RuntimeError, "cannot be multiplied")])
+@public(
+    namespaces=("linalg",),
+    method=False,
+    samples=lambda t: [call([t(2, 3), t(3, 4), t(4, 2)]), call([t(3), t(3, 4), t(4)]), call([t(2, 3), t(3)])],
+    errors=lambda t: [
+        (call([t(2, 3)]), RuntimeError, "expected at least 2 tensors"),
+        (call([t(2, 3), t(4, 5)]), RuntimeError, "cannot be multiplied"),
+    ],
+)
 def multi_dot(tensors: Any) -> Any:
     """The product of several matrices, in the order of multiplications that costs least.
 
@@ -244,10 +285,14 @@ def multi_dot(tensors: Any) -> Any:
         shape.append(shape_of(found[-1])[-1])
     for i, x in enumerate(found):
         if len(shape_of(x)) != 2:
-            raise RuntimeError(f"multi_dot(): tensor {i} must be 2D but got {len(shape_of(x))}D (the first and the last may be 1D)")
+            raise RuntimeError(
+                f"multi_dot(): tensor {i} must be 2D but got {len(shape_of(x))}D (the first and the last may be 1D)"
+            )
         if i and shape_of(found[i - 1])[1] != shape_of(x)[0]:
             a, b = shape_of(found[i - 1]), shape_of(x)
-            raise RuntimeError(f"multi_dot(): tensors {i - 1} and {i} with shapes {list(a)} and {list(b)} cannot be multiplied")
+            raise RuntimeError(
+                f"multi_dot(): tensors {i - 1} and {i} with shapes {list(a)} and {list(b)} cannot be multiplied"
+            )
     sizes = [shape_of(found[0])[0]] + [shape_of(x)[1] for x in found]
     out = _chain(found, _best_order(sizes), 0, len(found) - 1)
     return reshaped(out, tuple(shape))
@@ -268,8 +313,10 @@ def chain_matmul(*matrices: Any) -> Any:
 def _power(a: TensorBase, n: int) -> Any:
     s = shape_of(a)
     if len(s) < 2 or s[-1] != s[-2]:
-        raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, but they are "
-                           f"{' by '.join(map(str, s[-2:]))} matrices")
+        raise RuntimeError(
+            f"linalg.matrix_power: A must be batches of square matrices, but they are "
+            f"{' by '.join(map(str, s[-2:]))} matrices"
+        )
     if n == 0:
         eye = make(np.broadcast_to(np.eye(s[-1], dtype=dtype_of(a)), tuple(s)).copy())
         return ops.add(apply2(MUL, a, 0), eye) if a.requires_grad else eye
@@ -278,7 +325,7 @@ def _power(a: TensorBase, n: int) -> Any:
     if n == 1:
         return cloned(a)
     result = None
-    while True:                 # by the binary digits of n
+    while True:  # by the binary digits of n
         if n & 1:
             result = a if result is None else product(result, a)
         n >>= 1
@@ -287,8 +334,10 @@ def _power(a: TensorBase, n: int) -> Any:
         a = product(a, a)
 
 
-@public(samples=lambda t: [call(t(3, 3), 0), call(t(3, 3), 1), call(t(2, 3, 3), 3), call(t(3, 3), 6)],
-        errors=lambda t: [(call(t(2, 3), 2), RuntimeError, "batches of square matrices")])
+@public(
+    samples=lambda t: [call(t(3, 3), 0), call(t(3, 3), 1), call(t(2, 3, 3), 3), call(t(3, 3), 6)],
+    errors=lambda t: [(call(t(2, 3), 2), RuntimeError, "batches of square matrices")],
+)
 def matrix_power(input: Any, n: int) -> Any:
     """The n-th power of square matrices (*, m, m); for negative n, of their inverses.
 

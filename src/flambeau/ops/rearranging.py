@@ -28,15 +28,29 @@ def _repeat_grad(xp: Any, g: Any, self_shape: Sequence[int], sizes: tuple) -> An
 
 REPEAT = primitive("repeat", rearrange.repeat, params=("sizes",), expr=KERNEL, self=_repeat_grad)
 FLIP = primitive("flip", strides.flip, params=("dims",), expr=KERNEL, self=lambda xp, g, dims: xp.flip(g, dims))
-ROLL = primitive("roll", rearrange.roll, params=("shifts", "dims"), expr=KERNEL,
-                 self=lambda xp, g, shifts, dims: xp.roll(g, tuple([-s for s in shifts]), dims))
-ROT90 = primitive("rot90", rearrange.rot90, params=("k", "dims"), expr=KERNEL, node="Rot90Backward0",
-                  self=lambda xp, g, k, dims: xp.rot90(g, -k, dims))
+ROLL = primitive(
+    "roll",
+    rearrange.roll,
+    params=("shifts", "dims"),
+    expr=KERNEL,
+    self=lambda xp, g, shifts, dims: xp.roll(g, tuple([-s for s in shifts]), dims),
+)
+ROT90 = primitive(
+    "rot90",
+    rearrange.rot90,
+    params=("k", "dims"),
+    expr=KERNEL,
+    node="Rot90Backward0",
+    self=lambda xp, g, k, dims: xp.rot90(g, -k, dims),
+)
 
 
-@public(namespaces=(), out=False, samples=lambda t: [call(t(2, 3), (2, 2)), call(t(3), (2, 3)), call(t(), (2,)),
-                                                     call(t(2, 1), (0, 2)), call(t(2), (2,))],
-        errors=lambda t: [(call(t(2, 3), (2,)), RuntimeError, "can not be smaller than number of dimensions")])
+@public(
+    namespaces=(),
+    out=False,
+    samples=lambda t: [call(t(2, 3), (2, 2)), call(t(3), (2, 3)), call(t(), (2,)), call(t(2, 1), (0, 2)), call(t(2), (2,))],
+    errors=lambda t: [(call(t(2, 3), (2,)), RuntimeError, "can not be smaller than number of dimensions")],
+)
 def repeat(input: Any, *sizes: Any, repeats: Any = None) -> Any:
     """input copied sizes[k] times along each dimension; new dimensions stand in front.
 
@@ -57,10 +71,20 @@ def tile(input: Any, *reps: Any, dims: Any = None) -> Any:
     return apply1(REPEAT, input, ((1,) * (len(shape_of(tensor(input, "tile"))) - len(sizes)) + sizes,))
 
 
-@public(out=False, samples=lambda t: [call(t(2, 3), (0,)), call(t(2, 3), (0, -1)), call(t(3, 2, transposed=True), [1]),
-                                      call(t(2, 3), ()), call(t(0, 2), (0,))],
-        errors=lambda t: [(call(t(2), (0, 0)), RuntimeError, "appears multiple times in the list of dims"),
-                          (call(t(2), (1,)), IndexError, "out of range")])
+@public(
+    out=False,
+    samples=lambda t: [
+        call(t(2, 3), (0,)),
+        call(t(2, 3), (0, -1)),
+        call(t(3, 2, transposed=True), [1]),
+        call(t(2, 3), ()),
+        call(t(0, 2), (0,)),
+    ],
+    errors=lambda t: [
+        (call(t(2), (0, 0)), RuntimeError, "appears multiple times in the list of dims"),
+        (call(t(2), (1,)), IndexError, "out of range"),
+    ],
+)
 def flip(input: Any, *order: Any, dims: Any = None) -> Any:
     """A copy with the order reversed along some dimensions.
 
@@ -83,7 +107,9 @@ def fliplr(input: Any) -> Any:
     return apply1(FLIP, input, ((1,),))
 
 
-@public(out=False, samples=lambda t: [call(t(2, 3)), call(t(2))], errors=lambda t: [(call(t()), RuntimeError, "must be >= 1-d")])
+@public(
+    out=False, samples=lambda t: [call(t(2, 3)), call(t(2))], errors=lambda t: [(call(t()), RuntimeError, "must be >= 1-d")]
+)
 def flipud(input: Any) -> Any:
     """A copy with the rows (dimension 0) in reversed order.
 
@@ -95,9 +121,17 @@ def flipud(input: Any) -> Any:
     return apply1(FLIP, input, ((0,),))
 
 
-@public(out=False, samples=lambda t: [call(t(2, 3), 1), call(t(2, 3), 1, 0), call(t(2, 3), (1, -2), (0, 1)), call(t(0, 2), 1, 0),
-                                      call(t(2, 3), shifts=-5)],
-        errors=lambda t: [(call(t(2), (1, 2), 0), RuntimeError, "shifts and dimensions must align")])
+@public(
+    out=False,
+    samples=lambda t: [
+        call(t(2, 3), 1),
+        call(t(2, 3), 1, 0),
+        call(t(2, 3), (1, -2), (0, 1)),
+        call(t(0, 2), 1, 0),
+        call(t(2, 3), shifts=-5),
+    ],
+    errors=lambda t: [(call(t(2), (1, 2), 0), RuntimeError, "shifts and dimensions must align")],
+)
 def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     """A copy shifted along dimensions, what leaves at one end entering at the other.
 
@@ -114,8 +148,11 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     return apply1(ROLL, input, (by, where))
 
 
-@public(out=False, samples=lambda t: [call(t(2, 3)), call(t(2, 3), -1), call(t(2, 3, 2), 2, (1, 2)), call(t(2, 3), k=3, dims=[1, 0])],
-        errors=lambda t: [(call(t(2, 3), 1, (0, 0)), RuntimeError, "expected rotation dims to be different")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(2, 3)), call(t(2, 3), -1), call(t(2, 3, 2), 2, (1, 2)), call(t(2, 3), k=3, dims=[1, 0])],
+    errors=lambda t: [(call(t(2, 3), 1, (0, 0)), RuntimeError, "expected rotation dims to be different")],
+)
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """A copy turned k quarter turns in the plane of two dimensions, from the first towards the second.
 

@@ -20,11 +20,17 @@ from .engine_ops import alias, clone
 
 # ------------------------------------------------------------------------------------- view and reshape
 
-VIEW = primitive("view", strides.view, params=("size",), view=True, expr=KERNEL,
-                 self=lambda xp, g, self_shape: xp.reshape(g, self_shape))
+VIEW = primitive(
+    "view", strides.view, params=("size",), view=True, expr=KERNEL, self=lambda xp, g, self_shape: xp.reshape(g, self_shape)
+)
 # The shape of a fresh copy: nobody else holds its memory, so the result is no view.
-UNSAFE_VIEW = primitive("_unsafe_view", lambda a, size: a.reshape(size), params=("size",), expr=KERNEL,
-                        self=lambda xp, g, self_shape: xp.reshape(g, self_shape))
+UNSAFE_VIEW = primitive(
+    "_unsafe_view",
+    lambda a, size: a.reshape(size),
+    params=("size",),
+    expr=KERNEL,
+    self=lambda xp, g, self_shape: xp.reshape(g, self_shape),
+)
 kernels.reshape = strides.reshape
 
 
@@ -45,11 +51,21 @@ def reshaped(t: TensorBase, size: tuple) -> Any:
 ops.reshape = reshaped
 
 
-@public(out=False, samples=lambda t: [
-    call(t(2, 6), (3, 4)), call(t(2, 6), (-1, 2)), call(t(2, 3, transposed=True), (6,)), call(t(), (1, 1)),
-    call(t(0, 3), (3, 0)), call(t(4, 3), (12,))],
-    errors=lambda t: [(call(t(2, 3), (4,)), RuntimeError, "invalid for input of size 6"),
-                      (call(t(2, 3), (-1, -1)), RuntimeError, "only one dimension can be inferred")])
+@public(
+    out=False,
+    samples=lambda t: [
+        call(t(2, 6), (3, 4)),
+        call(t(2, 6), (-1, 2)),
+        call(t(2, 3, transposed=True), (6,)),
+        call(t(), (1, 1)),
+        call(t(0, 3), (3, 0)),
+        call(t(4, 3), (12,)),
+    ],
+    errors=lambda t: [
+        (call(t(2, 3), (4,)), RuntimeError, "invalid for input of size 6"),
+        (call(t(2, 3), (-1, -1)), RuntimeError, "only one dimension can be inferred"),
+    ],
+)
 def reshape(input: Any, *size: Any, shape: Any = None) -> Any:
     """The elements of input, in row-major order, under another shape; a view of input where its strides allow.
 
@@ -69,8 +85,9 @@ def reshape(input: Any, *size: Any, shape: Any = None) -> Any:
     return reshaped(tensor(input, "reshape"), as_sizes(size if shape is None else (shape,)))
 
 
-_ITEMSIZE_ERROR = ("self.size(-1) must be divisible by {ratio} to view {old} as {new} (different element sizes), but got "
-                   "{size}")
+_ITEMSIZE_ERROR = (
+    "self.size(-1) must be divisible by {ratio} to view {old} as {new} (different element sizes), but got {size}"
+)
 
 
 def _view_dtype(a: np.ndarray, dtype: DType) -> np.ndarray:
@@ -84,18 +101,27 @@ def _view_dtype(a: np.ndarray, dtype: DType) -> np.ndarray:
         if a.shape[-1] % ratio:
             raise RuntimeError(_ITEMSIZE_ERROR.format(ratio=ratio, old=old, new=new, size=a.shape[-1]))
     if a.shape[-1] != 1 and a.strides[-1] != old.itemsize:
-        raise RuntimeError(f"self.stride(-1) must be 1 to view {old} as {new} (different element sizes), but got "
-                           f"{a.strides[-1] // old.itemsize}. Call .contiguous() first.")
+        raise RuntimeError(
+            f"self.stride(-1) must be 1 to view {old} as {new} (different element sizes), but got "
+            f"{a.strides[-1] // old.itemsize}. Call .contiguous() first."
+        )
     return a.view(new)
 
 
-VIEW_DTYPE = primitive("view_dtype", _view_dtype, params=("dtype",), view=True, differentiable=False, expr=KERNEL,
-                       node="ViewBackward1")
+VIEW_DTYPE = primitive(
+    "view_dtype", _view_dtype, params=("dtype",), view=True, differentiable=False, expr=KERNEL, node="ViewBackward1"
+)
 
 
-@public(namespaces=(), out=False, samples=lambda t: [call(t(2, 6), (3, 4)), call(t(2, 6), (-1,)), call(t(), (1,))],
-        errors=lambda t: [(call(t(2, 3), (4,)), RuntimeError, "invalid for input of size 6"),
-                          (call(t(2, 3, transposed=True), (6,)), RuntimeError, "view size is not compatible")])
+@public(
+    namespaces=(),
+    out=False,
+    samples=lambda t: [call(t(2, 6), (3, 4)), call(t(2, 6), (-1,)), call(t(), (1,))],
+    errors=lambda t: [
+        (call(t(2, 3), (4,)), RuntimeError, "invalid for input of size 6"),
+        (call(t(2, 3, transposed=True), (6,)), RuntimeError, "view size is not compatible"),
+    ],
+)
 def view(input: Any, *size: Any, dtype: DType | None = None) -> Any:
     """The same memory under another shape, or read as another dtype.
 
@@ -119,8 +145,7 @@ def view(input: Any, *size: Any, dtype: DType | None = None) -> Any:
         if dtype.array_type is dtype_of(input):
             return apply1(alias, input)
         out = apply1(VIEW_DTYPE, input, (dtype,))
-        if out.requires_grad:
-            out._view = None        # bits have no derivative: it must not require grad through its base
+        out._view = None  # bits have no derivative: autograd does not follow such a view
         return out
     return apply1(VIEW, input, (as_sizes(size),))
 
@@ -145,11 +170,22 @@ def reshape_as(input: Any, other: Any) -> Any:
     return reshaped(input, tuple(shape_of(other)))
 
 
-@public(out=False, samples=lambda t: [
-    call(t(2, 3, 4)), call(t(2, 3, 4), 1), call(t(2, 3, 4), start_dim=0, end_dim=1), call(t()), call(t(0, 3)),
-    call(t(3, 4, transposed=True)), call(t(3))],
-    errors=lambda t: [(call(t(2, 3), 1, 0), RuntimeError, "start_dim cannot come after end_dim"),
-                      (call(t(2, 3), 2), IndexError, "out of range")])
+@public(
+    out=False,
+    samples=lambda t: [
+        call(t(2, 3, 4)),
+        call(t(2, 3, 4), 1),
+        call(t(2, 3, 4), start_dim=0, end_dim=1),
+        call(t()),
+        call(t(0, 3)),
+        call(t(3, 4, transposed=True)),
+        call(t(3)),
+    ],
+    errors=lambda t: [
+        (call(t(2, 3), 1, 0), RuntimeError, "start_dim cannot come after end_dim"),
+        (call(t(2, 3), 2), IndexError, "out of range"),
+    ],
+)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Dimensions start_dim to end_dim, both included, as one.
 
@@ -173,13 +209,16 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     if first == last:
         return input
     size = 1
-    for s in shape[first:last + 1]:
+    for s in shape[first : last + 1]:
         size *= s
-    return reshaped(input, (*shape[:first], size, *shape[last + 1:]))
+    return reshaped(input, (*shape[:first], size, *shape[last + 1 :]))
 
 
-@public(out=False, samples=lambda t: [call(t(2, 6), 1, (2, 3)), call(t(6, 2), 0, (-1, 3)), call(t(2, 4), -1, (2, 2))],
-        errors=lambda t: [(call(t(2, 4), 1, (3, 2)), RuntimeError, "don't multiply up to the size of dim 1")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(2, 6), 1, (2, 3)), call(t(6, 2), 0, (-1, 3)), call(t(2, 4), -1, (2, 2))],
+    errors=lambda t: [(call(t(2, 4), 1, (3, 2)), RuntimeError, "don't multiply up to the size of dim 1")],
+)
 def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """One dimension as several: the inverse of `flatten`.
 
@@ -200,9 +239,11 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     except RuntimeError as error:
         if "only one" in str(error):
             raise
-        raise RuntimeError(f"unflatten: Provided sizes {list(new)} don't multiply up to the size of dim {d} ({shape[d]}) "
-                           "in the input tensor") from None
-    return apply1(VIEW, input, ((*shape[:d], *new, *shape[d + 1:]),))
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(new)} don't multiply up to the size of dim {d} ({shape[d]}) "
+            "in the input tensor"
+        ) from None
+    return apply1(VIEW, input, ((*shape[:d], *new, *shape[d + 1 :]),))
 
 
 @public(out=False, samples=lambda t: [call(t(2, 3)), call(t(3, 2, transposed=True)), call(t())])
@@ -217,23 +258,55 @@ def ravel(input: Any) -> Any:
 
 # ------------------------------------------------------------------------------------- axes of size 1
 
-SQUEEZE = primitive("squeeze", strides.squeeze, view=True, expr=KERNEL,
-                    self=lambda xp, g, self_shape: xp.reshape(g, self_shape))
-SQUEEZE_DIM = primitive("squeeze_dim", strides.squeeze, params=("dim",), view=True, expr=KERNEL, node="SqueezeBackward1",
-                        self=lambda xp, g, self_shape: xp.reshape(g, self_shape))
-SQUEEZE_DIMS = primitive("squeeze_dims", strides.squeeze, params=("dim",), view=True, expr=KERNEL, node="SqueezeBackward2",
-                         self=lambda xp, g, self_shape: xp.reshape(g, self_shape))
+SQUEEZE = primitive(
+    "squeeze", strides.squeeze, view=True, expr=KERNEL, self=lambda xp, g, self_shape: xp.reshape(g, self_shape)
+)
+SQUEEZE_DIM = primitive(
+    "squeeze_dim",
+    strides.squeeze,
+    params=("dim",),
+    view=True,
+    expr=KERNEL,
+    node="SqueezeBackward1",
+    self=lambda xp, g, self_shape: xp.reshape(g, self_shape),
+)
+SQUEEZE_DIMS = primitive(
+    "squeeze_dims",
+    strides.squeeze,
+    params=("dim",),
+    view=True,
+    expr=KERNEL,
+    node="SqueezeBackward2",
+    self=lambda xp, g, self_shape: xp.reshape(g, self_shape),
+)
 # Of a fresh result of our own: PyTorch writes squeeze_(), whose node this is.
-SQUEEZE_OWN = primitive("_squeeze_dim", strides.squeeze, params=("dim",), expr=KERNEL, node="SqueezeBackward4",
-                        self=lambda xp, g, dim: xp.unsqueeze(g, dim))
-UNSQUEEZE = primitive("unsqueeze", strides.unsqueeze, params=("dim",), view=True, expr=KERNEL,
-                      self=lambda xp, g, dim: xp.squeeze_dim(g, dim))
+SQUEEZE_OWN = primitive(
+    "_squeeze_dim",
+    strides.squeeze,
+    params=("dim",),
+    expr=KERNEL,
+    node="SqueezeBackward4",
+    self=lambda xp, g, dim: xp.unsqueeze(g, dim),
+)
+UNSQUEEZE = primitive(
+    "unsqueeze", strides.unsqueeze, params=("dim",), view=True, expr=KERNEL, self=lambda xp, g, dim: xp.squeeze_dim(g, dim)
+)
 
 
-@public(out=False, samples=lambda t: [
-    call(t(1, 3, 1)), call(t(1, 3, 1), 0), call(t(1, 3, 1), 1), call(t(1, 3, 1), -1), call(t(1, 3, 1), (0, 2)),
-    call(t(1, 3, 1), dim=(0, 1)), call(t()), call(t(), 0)],
-    errors=lambda t: [(call(t(1, 3), 2), IndexError, "out of range")])
+@public(
+    out=False,
+    samples=lambda t: [
+        call(t(1, 3, 1)),
+        call(t(1, 3, 1), 0),
+        call(t(1, 3, 1), 1),
+        call(t(1, 3, 1), -1),
+        call(t(1, 3, 1), (0, 2)),
+        call(t(1, 3, 1), dim=(0, 1)),
+        call(t()),
+        call(t(), 0),
+    ],
+    errors=lambda t: [(call(t(1, 3), 2), IndexError, "out of range")],
+)
 def squeeze(input: Any, dim: Any = None) -> Any:
     """A view without dimensions of size 1: all of them, or those named; others named are kept.
 
@@ -249,8 +322,11 @@ def squeeze(input: Any, dim: Any = None) -> Any:
     return apply1(SQUEEZE_DIM, input, (one_dim(dim, n),))
 
 
-@public(out=False, samples=lambda t: [call(t(2, 3), 0), call(t(2, 3), 1), call(t(2, 3), -1), call(t(), 0)],
-        errors=lambda t: [(call(t(2, 3), 3), IndexError, "out of range")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(2, 3), 0), call(t(2, 3), 1), call(t(2, 3), -1), call(t(), 0)],
+    errors=lambda t: [(call(t(2, 3), 3), IndexError, "out of range")],
+)
 def unsqueeze(input: Any, dim: int) -> Any:
     """A view with a new dimension of size 1 at position dim, in [-ndim - 1, ndim].
 
@@ -312,4 +388,3 @@ def atleast_3d(*tensors: Any) -> Any:
     torch.Size([1, 2, 1])
     """
     return _each("atleast_3d", _at_least_3d, tensors)
-

@@ -14,7 +14,7 @@ from ._args import dim as one_dim
 from ._args import sizes as as_sizes
 from ._args import tensor
 from ._record import KERNEL, call, kernels, ops, primitive, public
-from .views import NARROW
+from .parts import NARROW
 
 kernels.zeros_of = np.zeros
 ops.zeros_of = lambda shape, dtype: make(np.zeros(shape, dtype))
@@ -51,8 +51,13 @@ def _split_with_sizes(a: np.ndarray, sizes: tuple, dim: int, i: int | None = Non
 
 def _joined(xp: Any, g: Any, shape: Sequence[int], dtype: Any, sizes: Sequence[int], dim: int) -> Any:
     """The gradients of consecutive parts, in place; parts without one are zeros."""
-    return xp.cat([xp.zeros_of((*shape[:dim], n, *shape[dim + 1:]), dtype) if y is None else y
-                   for y, n in zip(g, sizes, strict=True)], dim)
+    return xp.cat(
+        [
+            xp.zeros_of((*shape[:dim], n, *shape[dim + 1 :]), dtype) if y is None else y
+            for y, n in zip(g, sizes, strict=True)
+        ],
+        dim,
+    )
 
 
 def _even(n: int, size: int) -> list[int]:
@@ -61,7 +66,7 @@ def _even(n: int, size: int) -> list[int]:
 
 
 def _unbind_grad(xp: Any, g: Any, self_shape: Any, self_dtype: Any, dim: int) -> Any:
-    shape = (*self_shape[:dim], *self_shape[dim + 1:])
+    shape = (*self_shape[:dim], *self_shape[dim + 1 :])
     return xp.stack([xp.zeros_of(shape, self_dtype) if y is None else y for y in g], dim)
 
 
@@ -75,12 +80,20 @@ def _sizes_grad(xp: Any, g: Any, self_shape: Any, self_dtype: Any, split_sizes: 
 
 UNBIND = primitive("unbind", _unbind, params=("dim",), view=True, outputs=(), expr=KERNEL, self=_unbind_grad)
 SPLIT = primitive("split", _split, params=("split_size", "dim"), view=True, outputs=(), expr=KERNEL, self=_split_grad)
-SPLIT_WITH_SIZES = primitive("split_with_sizes", _split_with_sizes, params=("split_sizes", "dim"), view=True, outputs=(),
-                             expr=KERNEL, self=_sizes_grad)
+SPLIT_WITH_SIZES = primitive(
+    "split_with_sizes",
+    _split_with_sizes,
+    params=("split_sizes", "dim"),
+    view=True,
+    outputs=(),
+    expr=KERNEL,
+    self=_sizes_grad,
+)
 # The unsafe forms promise that parts and whole are not both written: their parts count as no views.
 UNSAFE_SPLIT = primitive("unsafe_split", _split, params=("split_size", "dim"), outputs=(), expr=KERNEL, self=_split_grad)
-UNSAFE_SPLIT_WITH_SIZES = primitive("unsafe_split_with_sizes", _split_with_sizes, params=("split_sizes", "dim"), outputs=(),
-                                    expr=KERNEL, self=_sizes_grad)
+UNSAFE_SPLIT_WITH_SIZES = primitive(
+    "unsafe_split_with_sizes", _split_with_sizes, params=("split_sizes", "dim"), outputs=(), expr=KERNEL, self=_sizes_grad
+)
 
 
 def _replay_part(op: Any, t: TensorBase, params: tuple) -> Any:
@@ -91,8 +104,11 @@ def _replay_part(op: Any, t: TensorBase, params: tuple) -> Any:
 ops.replay_part = _replay_part
 
 
-@public(out=False, samples=lambda t: [call(t(3, 2)), call(t(3, 2), 1), call(t(2, 3, 2), dim=-2)],
-        errors=lambda t: [(call(t(3), 1), IndexError, "out of range")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(3, 2)), call(t(3, 2), 1), call(t(2, 3, 2), dim=-2)],
+    errors=lambda t: [(call(t(3), 1), IndexError, "out of range")],
+)
 def unbind(input: Any, dim: int = 0) -> tuple:
     """Views of all slices along a dimension, which is removed.
 
@@ -123,18 +139,32 @@ def _checked_sizes(t: Any, sizes: Any, dim: int) -> tuple[tuple[int, ...], int]:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     d, found = one_dim(dim, len(shape)), as_sizes((sizes,))
     if any(n < 0 for n in found):
-        raise RuntimeError("split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes="
-                           f"{list(found)}")
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={list(found)}"
+        )
     if sum(found) != shape[d]:
-        raise RuntimeError(f"split_with_sizes expects split_sizes to sum exactly to {shape[d]} (input tensor's size at "
-                           f"dimension {d}), but got split_sizes={list(found)}")
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {shape[d]} (input tensor's size at "
+            f"dimension {d}), but got split_sizes={list(found)}"
+        )
     return found, d
 
 
-@public(out=False, samples=lambda t: [
-    call(t(5, 2), 2), call(t(5, 2), 1, -1), call(t(5, 2), [2, 3]), call(t(2, 5), [0, 5], dim=1), call(t(4), 9)],
-    errors=lambda t: [(call(t(4), [1, 2]), RuntimeError, "to sum exactly to 4"), (call(t(4), 0), RuntimeError, "split_size"),
-                      (call(t(4), -1), RuntimeError, "non-negative")])
+@public(
+    out=False,
+    samples=lambda t: [
+        call(t(5, 2), 2),
+        call(t(5, 2), 1, -1),
+        call(t(5, 2), [2, 3]),
+        call(t(2, 5), [0, 5], dim=1),
+        call(t(4), 9),
+    ],
+    errors=lambda t: [
+        (call(t(4), [1, 2]), RuntimeError, "to sum exactly to 4"),
+        (call(t(4), 0), RuntimeError, "split_size"),
+        (call(t(4), -1), RuntimeError, "non-negative"),
+    ],
+)
 def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, split_size: Any = None) -> tuple:
     """Views of consecutive parts of a dimension.
 
@@ -191,12 +221,15 @@ def _chunks(name: str, input: Any, chunks: int, dim: int) -> tuple[int, int, Any
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     d = one_dim(dim, len(shape))
     size = -(-shape[d] // chunks)
-    sizes = (0,) * chunks if shape[d] == 0 else None      # an empty dimension gives as many parts as asked for
+    sizes = (0,) * chunks if shape[d] == 0 else None  # an empty dimension gives as many parts as asked for
     return size, d, sizes
 
 
-@public(out=False, samples=lambda t: [call(t(5, 2), 2), call(t(2, 5), 3, 1), call(t(3), 5), call(t(0, 2), 2)],
-        errors=lambda t: [(call(t(3), 0), RuntimeError, "to be greater than 0")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(5, 2), 2), call(t(2, 5), 3, 1), call(t(3), 5), call(t(0, 2), 2)],
+    errors=lambda t: [(call(t(3), 0), RuntimeError, "to be greater than 0")],
+)
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     """Views of at most `chunks` parts of a dimension, all of one size but perhaps the last.
 
@@ -222,11 +255,14 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> tuple:
     return tuple(apply_n(UNSAFE_SPLIT, [input], (size, d)))
 
 
-@public(out=False, samples=lambda t: [
-    call(t(7, 2), 3), call(t(7), (1, 4)), call(t(2, 5), (3, 1), dim=1), call(t(4), (-1,)), call(t(2), 4)],
-    errors=lambda t: [(call(t(3), 0), RuntimeError, "number of sections must be larger than 0")])
-def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None,
-                 sections: Any = None) -> tuple:
+@public(
+    out=False,
+    samples=lambda t: [call(t(7, 2), 3), call(t(7), (1, 4)), call(t(2, 5), (3, 1), dim=1), call(t(4), (-1,)), call(t(2), 4)],
+    errors=lambda t: [(call(t(3), 0), RuntimeError, "number of sections must be larger than 0")],
+)
+def tensor_split(
+    input: Any, indices_or_sections: Any = None, dim: int = 0, *, indices: Any = None, sections: Any = None
+) -> tuple:
     """Views of consecutive parts of a dimension: so many nearly equal ones, or split at the indices given.
 
     Args:
@@ -245,8 +281,10 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
     n = shape[d]
     if isinstance(where, TensorBase):
         if dtype_of(where).name != "int64" or len(shape_of(where)) > 1:
-            raise RuntimeError("tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional "
-                               f"int64 tensor, but got {dtype_of(where)} of {len(shape_of(where))} dimensions")
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional "
+                f"int64 tensor, but got {dtype_of(where)} of {len(shape_of(where))} dimensions"
+            )
         where = array_of(where).tolist()
     if isinstance(where, int):
         if where <= 0:
@@ -264,16 +302,23 @@ def tensor_split(input: Any, indices_or_sections: Any = None, dim: int = 0, *, i
 def _named_split(name: str, at_least: int, input: Any, where: Any, dim: int) -> tuple:
     shape = shape_of(tensor(input, name))
     if len(shape) < at_least:
-        raise RuntimeError(f"torch.{name} requires a tensor with at least {at_least} dimension{'s' if at_least > 1 else ''}, "
-                           f"but got a tensor with {len(shape)} dimensions!")
+        raise RuntimeError(
+            f"torch.{name} requires a tensor with at least {at_least} dimension{'s' if at_least > 1 else ''}, "
+            f"but got a tensor with {len(shape)} dimensions!"
+        )
     if isinstance(where, int) and (where <= 0 or shape[dim] % where):
-        raise RuntimeError(f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
-                           f"{shape[dim]} is not divisible by the split_size {where}!")
+        raise RuntimeError(
+            f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
+            f"{shape[dim]} is not divisible by the split_size {where}!"
+        )
     return tensor_split(input, where, dim)
 
 
-@public(out=False, samples=lambda t: [call(t(4), 2), call(t(2, 4), (1, 3))],
-        errors=lambda t: [(call(t(3), 2), RuntimeError, "not divisible"), (call(t(), 2), RuntimeError, "at least 1 dimension")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(4), 2), call(t(2, 4), (1, 3))],
+    errors=lambda t: [(call(t(3), 2), RuntimeError, "not divisible"), (call(t(), 2), RuntimeError, "at least 1 dimension")],
+)
 def hsplit(input: Any, indices_or_sections: Any) -> tuple:
     """`tensor_split` of columns: dimension 1, or 0 of a vector; a number must divide its size.
 
@@ -283,8 +328,11 @@ def hsplit(input: Any, indices_or_sections: Any) -> tuple:
     return _named_split("hsplit", 1, input, indices_or_sections, 0 if len(shape_of(tensor(input, "hsplit"))) == 1 else 1)
 
 
-@public(out=False, samples=lambda t: [call(t(4, 2), 2), call(t(4, 2), (1, 3))],
-        errors=lambda t: [(call(t(4), 2), RuntimeError, "at least 2 dimensions")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(4, 2), 2), call(t(4, 2), (1, 3))],
+    errors=lambda t: [(call(t(4), 2), RuntimeError, "at least 2 dimensions")],
+)
 def vsplit(input: Any, indices_or_sections: Any) -> tuple:
     """`tensor_split` of rows: dimension 0 of a matrix or more.
 
@@ -294,8 +342,11 @@ def vsplit(input: Any, indices_or_sections: Any) -> tuple:
     return _named_split("vsplit", 2, input, indices_or_sections, 0)
 
 
-@public(out=False, samples=lambda t: [call(t(1, 2, 4), 2), call(t(1, 2, 4), (1, 3))],
-        errors=lambda t: [(call(t(4, 2), 2), RuntimeError, "at least 3 dimensions")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(1, 2, 4), 2), call(t(1, 2, 4), (1, 3))],
+    errors=lambda t: [(call(t(4, 2), 2), RuntimeError, "at least 3 dimensions")],
+)
 def dsplit(input: Any, indices_or_sections: Any) -> tuple:
     """`tensor_split` of dimension 2.
 

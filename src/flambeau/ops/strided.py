@@ -21,7 +21,7 @@ from ._args import sizes as as_sizes
 from ._args import tensor
 from ._record import KERNEL, call, ops, primitive, public
 from .shape import SQUEEZE, SQUEEZE_DIM, SQUEEZE_DIMS, UNSQUEEZE
-from .views import T, TRANSPOSE
+from .views import TRANSPOSE, T
 
 # ------------------------------------------------------------------------------------- as_strided
 #
@@ -45,7 +45,7 @@ def _as_strided_backward(g: np.ndarray, size: tuple, stride: tuple, offset: int 
     first = start if offset is None else offset
     n = max(_reach(shape, own, start), _reach(size, stride, first))
     storage = rearrange.as_strided_backward(g, size, stride, n, first) if n else np.zeros(0, g.dtype)
-    if any(step == 0 and k > 1 for k, step in zip(shape, own, strict=True)):   # one element seen several times shares
+    if any(step == 0 and k > 1 for k, step in zip(shape, own, strict=True)):  # one element seen several times shares
         count = rearrange.as_strided_backward(np.ones(shape, g.dtype), shape, own, n, start)
         storage = storage / np.maximum(count, 1).astype(g.dtype)
     return strides.as_strided(storage, shape, own, start).copy()
@@ -61,12 +61,29 @@ def _as_strided_again(a: np.ndarray, size: tuple, stride: tuple, offset: int | N
 
 
 _PARAMS = ("size", "stride", "offset", "layout")
-AS_STRIDED = primitive("as_strided", _as_strided, params=_PARAMS, view=True, expr=KERNEL,
-                       self=lambda xp, g, size, stride, offset, layout: xp.as_strided_backward(g, size, stride, offset, layout))
-primitive("as_strided_backward", _as_strided_backward, params=_PARAMS, expr=KERNEL,
-          self=lambda xp, g, size, stride, offset, layout: xp.as_strided_again(g, size, stride, offset, layout))
-primitive("as_strided_again", _as_strided_again, params=_PARAMS, expr=KERNEL, node="AsStridedBackward0",
-          self=lambda xp, g, size, stride, offset, layout: xp.as_strided_backward(g, size, stride, offset, layout))
+AS_STRIDED = primitive(
+    "as_strided",
+    _as_strided,
+    params=_PARAMS,
+    view=True,
+    expr=KERNEL,
+    self=lambda xp, g, size, stride, offset, layout: xp.as_strided_backward(g, size, stride, offset, layout),
+)
+primitive(
+    "as_strided_backward",
+    _as_strided_backward,
+    params=_PARAMS,
+    expr=KERNEL,
+    self=lambda xp, g, size, stride, offset, layout: xp.as_strided_again(g, size, stride, offset, layout),
+)
+primitive(
+    "as_strided_again",
+    _as_strided_again,
+    params=_PARAMS,
+    expr=KERNEL,
+    node="AsStridedBackward0",
+    self=lambda xp, g, size, stride, offset, layout: xp.as_strided_backward(g, size, stride, offset, layout),
+)
 
 
 def _strided_params(input: TensorBase, size: Any, stride: Any, offset: int | None) -> tuple:
@@ -74,10 +91,19 @@ def _strided_params(input: TensorBase, size: Any, stride: Any, offset: int | Non
     return (as_sizes((size,)), as_sizes((stride,)), offset, (a.shape, strides.torch_strides(a), strides.storage_offset(a)))
 
 
-@public(out=False, samples=lambda t: [call(t(6), (2, 2), (1, 2)), call(t(2, 3), (3, 2), (1, 1), 1), call(t(6), (2,), (0,)),
-                                      call(t(3, 2, transposed=True), (2, 2), (1, 2))],
-        errors=lambda t: [(call(t(3), (2, 2), (2, 2)), RuntimeError, "out of bounds for storage"),
-                          (call(t(3), (2,), (1, 1)), RuntimeError, "mismatch in length of strides and shape")])
+@public(
+    out=False,
+    samples=lambda t: [
+        call(t(6), (2, 2), (1, 2)),
+        call(t(2, 3), (3, 2), (1, 1), 1),
+        call(t(6), (2,), (0,)),
+        call(t(3, 2, transposed=True), (2, 2), (1, 2)),
+    ],
+    errors=lambda t: [
+        (call(t(3), (2, 2), (2, 2)), RuntimeError, "out of bounds for storage"),
+        (call(t(3), (2,), (1, 1)), RuntimeError, "mismatch in length of strides and shape"),
+    ],
+)
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of input's storage with any sizes and strides.
 
@@ -107,14 +133,16 @@ def _view_as_real(a: np.ndarray) -> np.ndarray:
     steps = (*a.strides, d.itemsize)
     if a.flags.c_contiguous:
         return a.reshape((*a.shape, 1)).view(d)
-    real = a.real       # a view of the real parts: the pair's last axis goes on from there
+    real = a.real  # a view of the real parts: the pair's last axis goes on from there
     return strides.restride_bytes(real, (*a.shape, 2), steps)
 
 
 def _view_as_complex(a: np.ndarray) -> np.ndarray:
     d = _COMPLEX_OF.get(a.dtype.name)
     if d is None:
-        raise RuntimeError(f"view_as_complex is only supported for floating point tensors of 32 or 64 bits, got {a.dtype.name}")
+        raise RuntimeError(
+            f"view_as_complex is only supported for floating point tensors of 32 or 64 bits, got {a.dtype.name}"
+        )
     if a.ndim == 0:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if a.shape[-1] != 2:
@@ -128,14 +156,16 @@ def _view_as_complex(a: np.ndarray) -> np.ndarray:
     return a.view(d)[..., 0]
 
 
-primitive("view_as_real", _view_as_real, view=True, expr=KERNEL,
-          self=lambda xp, g: xp.view_as_complex(xp.contiguous(g)))
-primitive("view_as_complex", _view_as_complex, view=True, expr=KERNEL,
-          self=lambda xp, g: xp.view_as_real(g))
+primitive("view_as_real", _view_as_real, view=True, expr=KERNEL, self=lambda xp, g: xp.view_as_complex(xp.contiguous(g)))
+primitive("view_as_complex", _view_as_complex, view=True, expr=KERNEL, self=lambda xp, g: xp.view_as_real(g))
 
 
-@public(out=False, method=False, samples=lambda t: [call(t(2, 3, dtype="complex64")), call(t(dtype="complex128"))],
-        errors=lambda t: [(call(t(2)), RuntimeError, "only supported for complex tensors")])
+@public(
+    out=False,
+    method=False,
+    samples=lambda t: [call(t(2, 3, dtype="complex64")), call(t(dtype="complex128"))],
+    errors=lambda t: [(call(t(2)), RuntimeError, "only supported for complex tensors")],
+)
 def view_as_real(input: Any) -> Any:
     """A complex tensor's memory as a real tensor with one more dimension, of size 2: real and imaginary part.
 
@@ -145,8 +175,12 @@ def view_as_real(input: Any) -> Any:
     return ops.view_as_real(tensor(input, "view_as_real"))
 
 
-@public(out=False, method=False, samples=lambda t: [call(t(3, 2)), call(t(2, dtype="float64"))],
-        errors=lambda t: [(call(t(3)), RuntimeError, "last dimension of size 2")])
+@public(
+    out=False,
+    method=False,
+    samples=lambda t: [call(t(3, 2)), call(t(2, dtype="float64"))],
+    errors=lambda t: [(call(t(3)), RuntimeError, "last dimension of size 2")],
+)
 def view_as_complex(input: Any) -> Any:
     """A real tensor's memory, whose last dimension of size 2 holds pairs, as a complex tensor.
 
@@ -181,6 +215,22 @@ def reshape_itself(op: Op, self: TensorBase, params: tuple | None) -> TensorBase
     return self
 
 
+def _twin(op: Op, node: str) -> Op:
+    """The same view, under the name that the in-place call has in the graph."""
+    formula = op.formulas[0]
+    assert formula is not None
+    return primitive(op.name + "_", op.kernel, params=op.param_names, view=True, expr=KERNEL, node=node, self=formula.fn)
+
+
+_T, _TRANSPOSE, _UNSQUEEZE = (
+    _twin(T, "TBackward1"),
+    _twin(TRANSPOSE, "TransposeBackward1"),
+    _twin(UNSQUEEZE, "UnsqueezeBackward1"),
+)
+_SQUEEZE, _SQUEEZE_DIM = _twin(SQUEEZE, "SqueezeBackward3"), _twin(SQUEEZE_DIM, "SqueezeBackward4")
+_SQUEEZE_DIMS, _AS_STRIDED = _twin(SQUEEZE_DIMS, "SqueezeBackward5"), _twin(AS_STRIDED, "AsStridedBackward1")
+
+
 def _itself(name: str, plan: Callable[..., tuple[Op, tuple | None]], samples: Callable, doc: str) -> None:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         op, params = plan(self, *args, **kwargs)
@@ -196,38 +246,54 @@ def _ndim(t: TensorBase) -> int:
 
 
 def _transpose_plan(self: TensorBase, dim0: int, dim1: int) -> tuple:
-    return TRANSPOSE, (one_dim(dim0, _ndim(self)), one_dim(dim1, _ndim(self)))
+    return _TRANSPOSE, (one_dim(dim0, _ndim(self)), one_dim(dim1, _ndim(self)))
 
 
 def _t_plan(self: TensorBase) -> tuple:
     if _ndim(self) > 2:
         raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {_ndim(self)}D")
-    return T, None
+    return _T, None
 
 
 def _squeeze_plan(self: TensorBase, dim: Any = None) -> tuple:
     if dim is None:
-        return SQUEEZE, None
+        return _SQUEEZE, None
     if isinstance(dim, (tuple, list)):
-        return SQUEEZE_DIMS, (many_dims(dim, _ndim(self)),)
-    return SQUEEZE_DIM, (one_dim(dim, _ndim(self)),)
+        return _SQUEEZE_DIMS, (many_dims(dim, _ndim(self)),)
+    return _SQUEEZE_DIM, (one_dim(dim, _ndim(self)),)
 
 
 def _unsqueeze_plan(self: TensorBase, dim: int) -> tuple:
-    return UNSQUEEZE, (one_dim(dim, _ndim(self) + 1),)
+    return _UNSQUEEZE, (one_dim(dim, _ndim(self) + 1),)
 
 
 def _as_strided_plan(self: TensorBase, size: Any, stride: Any, storage_offset: int | None = None) -> tuple:
-    return AS_STRIDED, _strided_params(self, size, stride, storage_offset)
+    return _AS_STRIDED, _strided_params(self, size, stride, storage_offset)
 
 
 for _name in ("transpose_", "swapaxes_", "swapdims_"):
-    _itself(_name, _transpose_plan, lambda t: [call(t(2, 3), 0, 1), call(t(2, 3, 4), -1, 0)],
-            "Exchange two dimensions of the tensor itself.")
+    _itself(
+        _name,
+        _transpose_plan,
+        lambda t: [call(t(2, 3), 0, 1), call(t(2, 3, 4), -1, 0)],
+        "Exchange two dimensions of the tensor itself.",
+    )
 _itself("t_", _t_plan, lambda t: [call(t(2, 3)), call(t(3))], "Transpose the matrix itself.")
-_itself("squeeze_", _squeeze_plan, lambda t: [call(t(1, 3, 1)), call(t(1, 3, 1), 0), call(t(1, 3, 1), (0, 1))],
-        "Remove dimensions of size 1 from the tensor itself.")
-_itself("unsqueeze_", _unsqueeze_plan, lambda t: [call(t(2, 3), 1), call(t(), -1)],
-        "Give the tensor itself a new dimension of size 1.")
-_itself("as_strided_", _as_strided_plan, lambda t: [call(t(6), (2, 2), (1, 2)), call(t(6), (2,), (1,), 3)],
-        "Give the tensor itself other sizes and strides over its storage.")
+_itself(
+    "squeeze_",
+    _squeeze_plan,
+    lambda t: [call(t(1, 3, 1)), call(t(1, 3, 1), 0), call(t(1, 3, 1), (0, 1))],
+    "Remove dimensions of size 1 from the tensor itself.",
+)
+_itself(
+    "unsqueeze_",
+    _unsqueeze_plan,
+    lambda t: [call(t(2, 3), 1), call(t(), -1)],
+    "Give the tensor itself a new dimension of size 1.",
+)
+_itself(
+    "as_strided_",
+    _as_strided_plan,
+    lambda t: [call(t(6), (2, 2), (1, 2)), call(t(6), (2,), (1,), 3)],
+    "Give the tensor itself other sizes and strides over its storage.",
+)

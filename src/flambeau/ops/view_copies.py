@@ -9,8 +9,25 @@ from typing import Any
 from ._record import REGISTRY, call, ops, public
 from .layout import cloned
 
-_FUNCTIONS = ("as_strided", "diagonal", "narrow", "permute", "select", "squeeze", "t", "transpose", "unsqueeze", "expand",
-              "unfold", "view", "view_as_real", "view_as_complex", "unbind", "split", "split_with_sizes")
+_FUNCTIONS = (
+    "as_strided",
+    "diagonal",
+    "narrow",
+    "permute",
+    "select",
+    "squeeze",
+    "t",
+    "transpose",
+    "unsqueeze",
+    "expand",
+    "unfold",
+    "view",
+    "view_as_real",
+    "view_as_complex",
+    "unbind",
+    "split",
+    "split_with_sizes",
+)
 
 
 def _copies(name: str, fn: Callable) -> Callable:
@@ -20,7 +37,9 @@ def _copies(name: str, fn: Callable) -> Callable:
         return tuple(cloned(x, "contiguous") for x in out) if isinstance(out, tuple) else cloned(out, "contiguous")
 
     copied.__name__ = copied.__qualname__ = name + "_copy"
-    copied.__doc__ = f"As `{name}`, with a copy instead of a view.\n\nReturns:\n    Contiguous tensors with memory of their own."
+    copied.__doc__ = (
+        f"As `{name}`, with a copy instead of a view.\n\nReturns:\n    Contiguous tensors with memory of their own."
+    )
     return copied
 
 
@@ -36,6 +55,10 @@ _SAMPLES: dict[str, Callable] = {
 
 for _name in _FUNCTIONS:
     _record = REGISTRY[_name]
-    public(name=_name + "_copy", method=_name == "narrow", samples=_SAMPLES.get(_name, _record.samples),
-           differentiable=_record.differentiable and _name != "view_as_complex")(_copies(_name, _record.fn))
+    public(
+        name=_name + "_copy",
+        method=_name == "narrow",
+        samples=_SAMPLES.get(_name, _record.samples),
+        differentiable=_record.differentiable and _name != "view_as_complex",
+    )(_copies(_name, _record.fn))
 public(name="alias_copy", method=False, samples=REGISTRY["positive"].samples)(_copies("alias", _alias))

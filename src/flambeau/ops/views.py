@@ -1,4 +1,4 @@
-"""Views that reorder, repeat or pick axes: transpose, permute, expand, narrow, diagonal, unfold, as_strided."""
+"""Views that reorder or repeat axes: transpose, permute, movedim, expand."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from flambeau.core.apply import apply1
-from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
-from flambeau.kernels import rearrange, strides
+from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.kernels import strides
 
 from ._args import dim as one_dim
 from ._args import sizes as as_sizes
 from ._args import tensor
 from ._record import KERNEL, call, ops, primitive, public
 from .engine_ops import expand as EXPAND
-from .indexing_basic import SELECT
 
 # ------------------------------------------------------------------------------------- order of axes
 
-TRANSPOSE = primitive("transpose", lambda a, dim0, dim1: a.swapaxes(dim0, dim1) if a.ndim else a.view(),
-                      params=("dim0", "dim1"), view=True, expr=KERNEL,
-                      self=lambda xp, g, dim0, dim1: xp.transpose(g, dim0, dim1))
+TRANSPOSE = primitive(
+    "transpose",
+    lambda a, dim0, dim1: a.swapaxes(dim0, dim1) if a.ndim else a.view(),
+    params=("dim0", "dim1"),
+    view=True,
+    expr=KERNEL,
+    self=lambda xp, g, dim0, dim1: xp.transpose(g, dim0, dim1),
+)
 T = primitive("t", lambda a: a.T, view=True, expr=KERNEL, node="TBackward0", self=lambda xp, g: xp.t(g))
 
 
@@ -35,13 +37,28 @@ def _inverse(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(order)
 
 
-PERMUTE = primitive("permute", lambda a, dims: a.transpose(dims), params=("dims",), view=True, expr=KERNEL,
-                    self=lambda xp, g, dims: xp.permute(g, _inverse(dims)))
+PERMUTE = primitive(
+    "permute",
+    lambda a, dims: a.transpose(dims),
+    params=("dims",),
+    view=True,
+    expr=KERNEL,
+    self=lambda xp, g, dims: xp.permute(g, _inverse(dims)),
+)
 
 
-@public(out=False, aliases=("swapaxes", "swapdims"), samples=lambda t: [
-    call(t(2, 3), 0, 1), call(t(2, 3, 4), -1, 0), call(t(2, 3, transposed=True), 0, 1), call(t(), 0, -1), call(t(0, 2), 0, 1)],
-    errors=lambda t: [(call(t(2, 3), 0, 2), IndexError, "out of range")])
+@public(
+    out=False,
+    aliases=("swapaxes", "swapdims"),
+    samples=lambda t: [
+        call(t(2, 3), 0, 1),
+        call(t(2, 3, 4), -1, 0),
+        call(t(2, 3, transposed=True), 0, 1),
+        call(t(), 0, -1),
+        call(t(0, 2), 0, 1),
+    ],
+    errors=lambda t: [(call(t(2, 3), 0, 2), IndexError, "out of range")],
+)
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """A view with two dimensions exchanged.
 
@@ -52,8 +69,11 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     return apply1(TRANSPOSE, input, (one_dim(dim0, n), one_dim(dim1, n)))
 
 
-@public(out=False, samples=lambda t: [call(t(2, 3)), call(t(3)), call(t()), call(t(0, 3))],
-        errors=lambda t: [(call(t(2, 3, 4)), RuntimeError, "expects a tensor with <= 2 dimensions")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(2, 3)), call(t(3)), call(t()), call(t(0, 3))],
+    errors=lambda t: [(call(t(2, 3, 4)), RuntimeError, "expects a tensor with <= 2 dimensions")],
+)
 def t(input: Any) -> Any:
     """The transpose of a matrix, a view; tensors of fewer dimensions as they are.
 
@@ -65,14 +85,21 @@ def t(input: Any) -> Any:
     """
     n = len(shape_of(tensor(input, "t")))
     if n > 2:
-        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {n}D: use .mT for the last two "
-                           "dimensions, or transpose(dim0, dim1)")
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 dimensions, but self is {n}D: use .mT for the last two "
+            "dimensions, or transpose(dim0, dim1)"
+        )
     return apply1(T, input)
 
 
-@public(out=False, samples=lambda t: [call(t(2, 3, 4), (2, 0, 1)), call(t(2, 3), (-1, 0)), call(t(), ()), call(t(0, 3), (1, 0))],
-        errors=lambda t: [(call(t(2, 3), (0,)), RuntimeError, "does not match the length of the desired ordering"),
-                          (call(t(2, 3), (0, 0)), RuntimeError, "duplicate dims are not allowed")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(2, 3, 4), (2, 0, 1)), call(t(2, 3), (-1, 0)), call(t(), ()), call(t(0, 3), (1, 0))],
+    errors=lambda t: [
+        (call(t(2, 3), (0,)), RuntimeError, "does not match the length of the desired ordering"),
+        (call(t(2, 3), (0, 0)), RuntimeError, "duplicate dims are not allowed"),
+    ],
+)
 def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     """A view with its dimensions in another order.
 
@@ -85,17 +112,22 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     n = len(shape_of(tensor(input, "permute")))
     wanted = as_sizes(order if dims is None else (dims,))
     if len(wanted) != n:
-        raise RuntimeError(f"permute(): number of dimensions in the tensor input ({n}) does not match the length of the "
-                           f"desired ordering of dimensions {list(wanted)}")
+        raise RuntimeError(
+            f"permute(): number of dimensions in the tensor input ({n}) does not match the length of the "
+            f"desired ordering of dimensions {list(wanted)}"
+        )
     found = tuple(one_dim(d, n) for d in wanted)
     if len(set(found)) != n:
         raise RuntimeError(f"permute(): duplicate dims are not allowed, got {list(wanted)}")
     return apply1(PERMUTE, input, (found,))
 
 
-@public(out=False, aliases=("moveaxis",), samples=lambda t: [
-    call(t(2, 3, 4), 0, 2), call(t(2, 3, 4), (0, 1), (-1, 0)), call(t(), 0, 0)],
-    errors=lambda t: [(call(t(2, 3), (0, 1), (0,)), RuntimeError, "should contain the same number of dims")])
+@public(
+    out=False,
+    aliases=("moveaxis",),
+    samples=lambda t: [call(t(2, 3, 4), 0, 2), call(t(2, 3, 4), (0, 1), (-1, 0)), call(t(), 0, 0)],
+    errors=lambda t: [(call(t(2, 3), (0, 1), (0,)), RuntimeError, "should contain the same number of dims")],
+)
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """A view with dimensions moved to other positions; the rest keep their order.
 
@@ -106,8 +138,10 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     sources = (source,) if isinstance(source, int) else tuple(source)
     targets = (destination,) if isinstance(destination, int) else tuple(destination)
     if len(sources) != len(targets):
-        raise RuntimeError(f"movedim: Invalid source or destination dims: source ({list(sources)} dims) should contain the "
-                           f"same number of dims as destination ({list(targets)} dims)")
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({list(sources)} dims) should contain the "
+            f"same number of dims as destination ({list(targets)} dims)"
+        )
     sources = tuple(one_dim(d, n) for d in sources)
     targets = tuple(one_dim(d, n) for d in targets)
     for name, found in (("source", sources), ("destination", targets)):
@@ -129,8 +163,11 @@ def matrix_transpose(input: TensorBase) -> Any:
     return apply1(TRANSPOSE, input, (n - 2, n - 1))
 
 
-@public(out=False, samples=lambda t: [call(t(2, 3)), call(t(2, 3, 4)), call(t(2, 3, dtype="complex64"))],
-        errors=lambda t: [(call(t(3)), RuntimeError, "only supported on matrices")])
+@public(
+    out=False,
+    samples=lambda t: [call(t(2, 3)), call(t(2, 3, 4)), call(t(2, 3, dtype="complex64"))],
+    errors=lambda t: [(call(t(3)), RuntimeError, "only supported on matrices")],
+)
 def adjoint(input: Any) -> Any:
     """The last two dimensions exchanged, and conjugated: the conjugate transpose.
 
@@ -148,9 +185,13 @@ def _reversed_axes(input: TensorBase) -> Any:
     """All dimensions in reversed order; of a matrix, its transpose."""
     n = len(shape_of(input))
     if n not in (0, 2):
-        warnings.warn("The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated. Consider "
-                      "`x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse "
-                      "the dimensions of a tensor.", UserWarning, stacklevel=2)
+        warnings.warn(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated. Consider "
+            "`x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse "
+            "the dimensions of a tensor.",
+            UserWarning,
+            stacklevel=2,
+        )
     return apply1(PERMUTE, input, (tuple(range(n - 1, -1, -1)),))
 
 
@@ -162,16 +203,25 @@ def _matrix_adjoint(input: TensorBase) -> Any:
     return adjoint(input) if n else ops.conj(ops.alias(input))
 
 
-PROPERTIES = {"T": property(_reversed_axes), "mT": property(matrix_transpose), "H": property(_matrix_adjoint),
-              "mH": property(adjoint)}
+PROPERTIES = {
+    "T": property(_reversed_axes),
+    "mT": property(matrix_transpose),
+    "H": property(_matrix_adjoint),
+    "mH": property(adjoint),
+}
 
 # ------------------------------------------------------------------------------------- repeated axes
 
 
-@public(namespaces=(), out=False, samples=lambda t: [
-    call(t(3, 1), (3, 4)), call(t(3, 1), (2, 3, -1)), call(t(), (2, 2)), call(t(1, 3), (0, 3))],
-    errors=lambda t: [(call(t(3), (2, 4)), RuntimeError, "must match the existing size"),
-                      (call(t(2, 3), (3,)), RuntimeError, "must be greater or equal to the number of dimensions")])
+@public(
+    namespaces=(),
+    out=False,
+    samples=lambda t: [call(t(3, 1), (3, 4)), call(t(3, 1), (2, 3, -1)), call(t(), (2, 2)), call(t(1, 3), (0, 3))],
+    errors=lambda t: [
+        (call(t(3), (2, 4)), RuntimeError, "must match the existing size"),
+        (call(t(2, 3), (3,)), RuntimeError, "must be greater or equal to the number of dimensions"),
+    ],
+)
 def expand(input: Any, *sizes: Any, size: Any = None, implicit: bool = False) -> Any:
     """A view in which dimensions of size 1 are repeated without a copy, and new ones may stand in front.
 
@@ -207,8 +257,12 @@ def broadcast_to(input: Any, size: Any) -> Any:
     return apply1(EXPAND, tensor(input, "broadcast_to"), (as_sizes((size,)),))
 
 
-@public(out=False, method=False, samples=lambda t: [call(t(3, 1), t(1, 4)), call(t(2), t())],
-        errors=lambda t: [(call(t(3), t(4)), RuntimeError, "must match")])
+@public(
+    out=False,
+    method=False,
+    samples=lambda t: [call(t(3, 1), t(1, 4)), call(t(2), t())],
+    errors=lambda t: [(call(t(3), t(4)), RuntimeError, "must match")],
+)
 def broadcast_tensors(*tensors: Any) -> Any:
     """The tensors expanded to their common shape; views.
 
@@ -219,127 +273,3 @@ def broadcast_tensors(*tensors: Any) -> Any:
         tensors = tuple(tensors[0])
     shape = strides.broadcast_shapes(*[tuple(shape_of(tensor(x, "broadcast_tensors"))) for x in tensors])
     return tuple(apply1(EXPAND, x, (shape,)) for x in tensors)
-
-
-# ------------------------------------------------------------------------------------- parts
-
-
-def _narrow(a: np.ndarray, dim: int, start: int, length: int) -> np.ndarray:
-    if dim == 0:
-        return a[start:start + length]
-    return a[(slice(None),) * dim + (slice(start, start + length),)]
-
-
-def _narrow_backward(g: np.ndarray, shape: tuple, dim: int, start: int) -> np.ndarray:
-    out = np.zeros(shape, g.dtype)
-    _narrow(out, dim, start, g.shape[dim])[...] = g
-    return out
-
-
-NARROW = primitive("narrow", _narrow, params=("dim", "start", "length"), view=True, expr=KERNEL, node="SliceBackward0",
-                   self=lambda xp, g, self_shape, dim, start: xp.narrow_backward(g, tuple(self_shape), dim, start))
-primitive("narrow_backward", _narrow_backward, params=("shape", "dim", "start"), expr=KERNEL, node="SliceBackwardBackward0",
-          self=lambda xp, g, self_shape, dim, start: xp.narrow(g, dim, start, self_shape[dim]))
-
-
-@public(out=False, samples=lambda t: [call(t(5, 3), 0, 1, 2), call(t(5, 3), 1, -2, 2), call(t(5, 3), -1, 3, 0)],
-        errors=lambda t: [(call(t(2, 3), 0, 1, 2), RuntimeError, "exceeds dimension size"),
-                          (call(t(2, 3), 0, 3, 1), IndexError, "out of range")])
-def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
-    """A view of `length` indices of one dimension, from `start`.
-
-    Raises:
-        RuntimeError: start + length exceeds the dimension's size, or length is negative.
-        IndexError: start is outside [-size, size].
-
-    >>> flambeau.narrow(flambeau.tensor([1, 2, 3, 4]), 0, 1, 2).tolist()
-    [2, 3]
-    """
-    shape = shape_of(tensor(input, "narrow"))
-    if len(shape) == 0:
-        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
-    if isinstance(start, TensorBase):
-        if len(shape_of(start)) != 0 or dtype_of(start).kind not in "iu":
-            raise RuntimeError("start must be an 0-dim integral Tensor.")
-        start = int(array_of(start))
-    d = one_dim(dim, len(shape))
-    n = shape[d]
-    if length < 0:
-        raise RuntimeError("narrow(): length must be non-negative.")
-    if not -n <= start <= n:
-        raise IndexError(f"start out of range (expected to be in range of [-{n}, {n}], but got {start})")
-    if start < 0:
-        start += n
-    if start + length > n:
-        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
-    return apply1(NARROW, input, (d, start, length))
-
-
-@public(out=False, samples=lambda t: [call(t(3, 4), 0, 1), call(t(3, 4), 1, -1), call(t(3, 4), dim=-1, index=0)],
-        errors=lambda t: [(call(t(2, 3), 0, 2), IndexError, "out of range"), (call(t(), 0, 0), IndexError, "0-dim")])
-def select(input: Any, dim: int, index: Any) -> Any:
-    """A view of one index of a dimension, which is removed.
-
-    >>> flambeau.select(flambeau.tensor([[1, 2], [3, 4]]), 0, 1).tolist()
-    [3, 4]
-    """
-    shape = shape_of(tensor(input, "select"))
-    if len(shape) == 0:
-        raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d, i = one_dim(dim, len(shape)), int(index)
-    if not -shape[d] <= i < shape[d]:
-        raise IndexError(f"select(): index {i} out of range for tensor of size {list(shape)} at dimension {d}")
-    return apply1(SELECT, input, (d, i + shape[d] if i < 0 else i))
-
-
-DIAGONAL = primitive(
-    "diagonal", strides.diagonal, params=("offset", "dim1", "dim2"), view=True, expr=KERNEL,
-    self=lambda xp, g, self_shape, offset, dim1, dim2: xp.diagonal_backward(g, tuple(self_shape), offset, dim1, dim2))
-primitive("diagonal_backward", rearrange.diagonal_backward, params=("shape", "offset", "dim1", "dim2"), expr=KERNEL,
-          self=lambda xp, g, offset, dim1, dim2: xp.diagonal(g, offset, dim1, dim2))
-
-
-@public(out=False, samples=lambda t: [
-    call(t(3, 4)), call(t(3, 4), 1), call(t(3, 4), -1), call(t(2, 3, 3), 0, 1, 2), call(t(3, 4), 9), call(t(2, 3, 4), 1, -1, 0)],
-    errors=lambda t: [(call(t(3, 3), 0, 1, 1), RuntimeError, "diagonal dimensions cannot be identical")])
-def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """A view of a diagonal of dimensions dim1 and dim2, as the last dimension.
-
-    Args:
-        offset: 0 the main diagonal, positive above it, negative below.
-
-    >>> flambeau.diagonal(flambeau.tensor([[1, 2], [3, 4]])).tolist()
-    [1, 4]
-    """
-    tensor(input, "diagonal")
-    return apply1(DIAGONAL, input, (offset, dim1, dim2))
-
-
-@public(name="diagonal", namespaces=("linalg",), method=False, out=False, samples=lambda t: [call(t(2, 3, 3)), call(t(3, 4), offset=1)])
-def linalg_diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """As `torch.diagonal`, by default of the last two dimensions.
-
-    >>> flambeau.linalg.diagonal(flambeau.tensor([[1, 2], [3, 4]])).tolist()
-    [1, 4]
-    """
-    return apply1(DIAGONAL, tensor(A, "linalg.diagonal", "A"), (offset, dim1, dim2))
-
-
-UNFOLD = primitive(
-    "unfold_dim", strides.unfold, params=("dim", "size", "step"), view=True, expr=KERNEL, node="UnfoldBackward0",
-    self=lambda xp, g, self_shape, dim, size, step: xp.unfold_backward(g, tuple(self_shape), dim, size, step))
-primitive("unfold_backward", rearrange.unfold_backward, params=("shape", "dim", "size", "step"), expr=KERNEL,
-          self=lambda xp, g, dim, size, step: xp.unfold_dim(g, dim, size, step))
-
-
-@public(namespaces=(), out=False, samples=lambda t: [
-    call(t(7), 0, 3, 1), call(t(2, 7), 1, 2, 3), call(t(4, 3), 0, 4, 1), call(t(), 0, 1, 1)],
-    errors=lambda t: [(call(t(3), 0, 4, 1), RuntimeError, "maximum size for tensor at dimension 0 is 3")])
-def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
-    """A view of all windows of `size` indices along a dimension, `step` apart; the window is a new last dimension.
-
-    >>> flambeau.tensor([1, 2, 3, 4]).unfold(0, 2, 1).tolist()
-    [[1, 2], [2, 3], [3, 4]]
-    """
-    return apply1(UNFOLD, input, (one_dim(dimension, len(shape_of(input))), int(size), int(step)))
-
