@@ -83,7 +83,8 @@ NUMBERS = '''    def __pow__(self, other: Any) -> Any:
     def __rtruediv__(self, other: Any) -> Any:
         return apply2(MUL, apply1(RECIPROCAL, self), other)
 
-    __rdiv__ = __rtruediv__
+    def __rdiv__(self, other: Any) -> Any:
+        return apply2(MUL, apply1(RECIPROCAL, self), other)
 
     def __abs__(self) -> Any:
         return apply1(ABS, self)

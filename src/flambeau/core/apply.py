@@ -145,6 +145,14 @@ def constant(value: Any, dtype: Any) -> Any:
     return state.constant(value, dtype)
 
 
+def operand(op: Op, value: Any, dtype: Any) -> Any:
+    """A number beside a tensor of dtype in op: not rounded to integers when the operator computes in floats."""
+    if op.float_result and dtype is not state.f32 and dtype is not state.f64 and not state.is_float(dtype):
+        one = constant(1.0, dtype)
+        dtype = one.dtype
+    return constant(value, dtype)
+
+
 def forget_constants() -> None:
     """The default dtype has changed."""
     _constants.clear()
@@ -187,7 +195,7 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
                 b._dtype = db
             rb = b._rg or (b._view is not None and requires(b))
         else:
-            bb = constant(b, da)
+            bb = operand(op, b, da)
             if bb is None:
                 return NotImplemented
             db = bb.dtype
@@ -205,7 +213,7 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
             db = bb.dtype
             b._dtype = db
         rb = b._rg or (b._view is not None and requires(b))
-        aa = constant(a, db)
+        aa = operand(op, a, db)
         if aa is None:
             return NotImplemented
         da = aa.dtype

@@ -257,7 +257,7 @@ def step(call: Call, task: Task, n: Node, g: Any, xp: Any, create: bool) -> None
                             state.check_nan(n, k, gi)
                         if gi is g and not create and not t.is_node and t.grad is None:
                             gi = state.xp.clone(g)
-                        if fitted and not t.several:
+                        if fitted and not t.several and (kind != 0 or create or gi.dtype is n.dtype):
                             accumulate(t, gi, xp, create)
                         else:
                             contribute(t, n.k0 if k == 0 else n.k1 if k == 1 else edge_number(n, k), gi, xp, create)

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from mypy_extensions import i64
 
-from .apply import INPLACE, OUT_BIT, connect, constant, failed, keep, run_n
+from .apply import INPLACE, OUT_BIT, connect, failed, keep, operand, run_n
 from .errors import inference_inplace_error, leaf_inplace_error, view_error
 from .objects import (
     DATA_WRITE,
@@ -102,7 +102,7 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
             rb = requires(b)
             db = dtype_of(b)
         else:
-            bb = constant(b, da)
+            bb = operand(op, b, da)
             if bb is None:
                 return NotImplemented
             db = bb.dtype

@@ -243,7 +243,11 @@ def log_sigmoid_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def hardtanh(a: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    if a.dtype.kind in "bc":
+    if a.dtype.kind == "b":
+        raise RuntimeError("Bool inputs not supported for hardtanh")
+    if a.dtype.kind == "u" and (low < 0 or high < 0):
+        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
+    if a.dtype.kind == "c":
         raise not_implemented("hardtanh_cpu", a)
     x = np.maximum(a, scalar(low, a.dtype), np.empty_like(a))
     return np.minimum(x, scalar(high, a.dtype), x)
@@ -252,7 +256,7 @@ def hardtanh(a: np.ndarray, low: Any, high: Any) -> np.ndarray:
 def hardtanh_backward(g: np.ndarray, a: np.ndarray, low: Any, high: Any) -> np.ndarray:
     """0 at the bounds too, unlike clamp."""
     d = a.dtype
-    return drop(g, np.asarray(np.logical_or(np.less_equal(a, scalar(low, d)), np.greater_equal(a, scalar(high, d)))))
+    return keep(g, np.asarray(np.logical_and(np.greater(a, scalar(low, d)), np.less(a, scalar(high, d)))))
 
 
 @steps
@@ -311,7 +315,7 @@ def hardshrink(a: np.ndarray, lambd: float) -> np.ndarray:
 @wide
 def shrink_backward(g: np.ndarray, a: np.ndarray, lambd: float) -> np.ndarray:
     c = scalar(lambd, a.dtype)
-    return drop(g, np.asarray((a >= -c) & (a <= c)))
+    return keep(g, np.asarray((a < -c) | (a > c)))
 
 
 def threshold(a: np.ndarray, limit: Any, value: Any) -> np.ndarray:

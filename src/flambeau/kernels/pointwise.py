@@ -104,6 +104,41 @@ def refuse(kernel: str, a: np.ndarray, kinds: str) -> None:
         raise not_implemented(kernel, a)
 
 
+class HalfNumber(np.ndarray):
+    """A number that meets float16 or bfloat16: rounded, except that products and quotients use it as it is.
+
+    PyTorch computes those in float32 with the number's own value, and rounds once.
+    """
+
+    value: np.ndarray | None = None     # an array made from this one has none
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
+        exact = self.value is not None and method == "__call__" and (ufunc is np.multiply or ufunc is np.true_divide)
+        args = []
+        for x in inputs:
+            if isinstance(x, HalfNumber):
+                args.append(x.value if exact and x.value is not None else x.view(np.ndarray))
+            else:
+                args.append(x.astype(F32) if exact and is_half(np.asarray(x)) else x)
+        if not exact:
+            return getattr(ufunc, method)(*args, **kwargs) if out is None else getattr(ufunc, method)(*args, out=out, **kwargs)
+        result = np.asarray(ufunc(*args, **kwargs)).astype(self.dtype)
+        if out is None:
+            return result
+        out[0][...] = result
+        return out[0]
+
+
+def half_number(value: float, rounded: np.ndarray) -> np.ndarray:
+    """`rounded`, a 0-d array of a half precision, with the value that it was rounded from."""
+    exact = np.asarray(value, F32)
+    if not np.isfinite(exact) or exact == rounded.astype(F32):
+        return rounded
+    number = rounded.view(HalfNumber)
+    number.value = exact
+    return number
+
+
 def steps(body: Callable) -> Callable:
     """A kernel made of several ufuncs, written once as body(array, out): `kernel(a)`, and `kernel.into(a, out)`.
 

@@ -16,6 +16,7 @@ from flambeau.core.state import bump_ambient, state
 
 from . import strides
 from .casting import BFLOAT16, cast
+from .pointwise import half_number, is_half
 from .promotion import constant as _constant
 from .promotion import promote_types, result_type
 
@@ -60,7 +61,10 @@ def floating(a: np.ndarray) -> np.ndarray:
 
 def constant(value: Any, d: np.dtype) -> np.ndarray | None:
     """A Python number as the 0-d array that meets a tensor of dtype d."""
-    return _constant(value, d, default_array_type())
+    c = _constant(value, d, default_array_type())
+    if type(value) is float and c is not None and is_half(c):
+        return half_number(value, c)
+    return c
 
 
 def common_dtype(a: np.ndarray, b: np.ndarray, a_is_number: bool, b_is_number: bool) -> np.dtype:
@@ -79,7 +83,15 @@ def promote(op: Any, a: np.ndarray, b: np.ndarray, a_is_number: bool, b_is_numbe
     d = common_dtype(a, b, a_is_number, b_is_number)
     if op.float_result and d not in _FLOATING:
         d = default_array_type()
-    return cast(a, d), cast(b, d)
+    if op.name == "sub" and (a.dtype is BOOL or b.dtype is BOOL):
+        raise bool_subtraction()
+    x, y = cast(a, d), cast(b, d)
+    if d.itemsize == 2 and is_half(x):      # a zero-dimensional tensor of a wider dtype counts as a number
+        if y.ndim == 0 and x.ndim and b.dtype.kind == "f":
+            y = half_number(float(b), y)
+        elif x.ndim == 0 and y.ndim and a.dtype.kind == "f":
+            x = half_number(float(a), x)
+    return x, y
 
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
@@ -188,6 +200,11 @@ def fit_write(op: Any, a: np.ndarray, x: Any) -> np.ndarray:
     return x
 
 
+def bool_subtraction() -> RuntimeError:
+    return RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
+                        "mask, use the `~` or `logical_not()` operator instead; `^` or `logical_xor()` gives a difference.")
+
+
 def explain(op: Any, arrays: tuple, error: Exception) -> Exception:
     """A kernel's ValueError or TypeError in PyTorch's terms."""
     text = str(error)
@@ -203,11 +220,12 @@ def explain(op: Any, arrays: tuple, error: Exception) -> Exception:
     if isinstance(error, TypeError) and ("boolean" in text or "not supported for the input types" in text
                                          or "did not contain a loop" in text):
         kinds = ", ".join(sorted({_torch_name(a.dtype) for a in arrays if isinstance(a, np.ndarray)}))
-        hint = ""
-        if op.name in ("sub", "neg") and "Bool" in kinds:
-            hint = (" Subtraction and negation with a bool tensor are not supported: use the `~` or `logical_not()` "
-                    "operator to invert a mask, or `^` for a difference.")
-        return RuntimeError(f'"{op.name}" not implemented for {kinds!r}.{hint}')
+        if op.name == "sub" and "Bool" in kinds:
+            return bool_subtraction()
+        if op.name == "neg" and "Bool" in kinds:
+            return RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
+                                "mask, use the `~` or `logical_not()` operator instead.")
+        return NotImplementedError(f'"{op.name}" not implemented for {kinds!r}. Convert the tensor to a dtype that has it.')
     return error
 
 

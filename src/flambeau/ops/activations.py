@@ -90,14 +90,14 @@ SOFTPLUS = _parametric("softplus", kernel.softplus, kernel.softplus_backward, _s
 LOG_SIGMOID = _parametric("log_sigmoid", kernel.log_sigmoid, kernel.log_sigmoid_backward,
                           lambda xp, g, a: g * xp.sigmoid(-a), ())
 HARDTANH = _parametric("hardtanh", kernel.hardtanh, kernel.hardtanh_backward,
-                       lambda xp, g, a, low, high: xp.linked(xp.drop(g, (a <= low) | (a >= high)), a), ("min_val", "max_val"))
+                       lambda xp, g, a, low, high: xp.linked(xp.keep(g, (a > low) & (a < high)), a), ("min_val", "max_val"))
 HARDSIGMOID = _parametric("hardsigmoid", kernel.hardsigmoid, kernel.hardsigmoid_backward,
                           lambda xp, g, a: xp.keep(g * (1 / 6), (a > -3) & (a < 3)), ())
 HARDSWISH = _parametric("hardswish", kernel.hardswish, kernel.hardswish_backward, _hardswish_composed, ())
 SOFTSHRINK = _parametric("softshrink", kernel.softshrink, kernel.shrink_backward,
-                         lambda xp, g, a, lambd: xp.linked(xp.drop(g, (a >= -lambd) & (a <= lambd)), a), ("lambd",))
+                         lambda xp, g, a, lambd: xp.linked(xp.keep(g, (a < -lambd) | (a > lambd)), a), ("lambd",))
 HARDSHRINK = _parametric("hardshrink", kernel.hardshrink, kernel.shrink_backward,
-                         lambda xp, g, a, lambd: xp.linked(xp.drop(g, (a >= -lambd) & (a <= lambd)), a), ("lambd",))
+                         lambda xp, g, a, lambd: xp.linked(xp.keep(g, (a < -lambd) | (a > lambd)), a), ("lambd",))
 fused("threshold_backward", kernel.threshold_backward, lambda xp, g, a, limit: xp.linked(xp.drop(g, a <= limit), a))
 THRESHOLD = primitive("threshold", kernel.threshold, params=("threshold", "value"), scalars=("threshold", "value"),
                       pointwise=True, same_dtype=True, expr="self <= threshold ? value : self",

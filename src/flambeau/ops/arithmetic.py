@@ -10,7 +10,7 @@ from flambeau.core.apply import apply1, apply2
 from flambeau.core.objects import TensorBase, dtype_of
 
 from flambeau.kernels import pointwise as k
-from flambeau.kernels.pointwise import is_half, not_implemented, refuse, wide
+from flambeau.kernels.pointwise import not_implemented, refuse, wide
 
 from ._args import tensor
 from ._pointwise import (
@@ -164,8 +164,6 @@ def _trunc_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         q += (r != 0) & (q < 0)     # rounded down: one more where it is negative and not exact
         return q
     refuse("div_trunc_cpu", b, "bc")
-    if is_half(b):
-        return np.trunc(np.true_divide(a.astype(k.F32), b.astype(k.F32))).astype(b.dtype)
     return np.trunc(np.true_divide(a, b))
 
 

@@ -152,8 +152,8 @@ def equal(input: Any, other: Any) -> bool:
 
 # --------------------------------------------------------------------------------- the larger, the smaller
 #
-# Equal elements share the gradient half and half. `maximum` lets nan through, and both inputs then get the
-# gradient; `fmax` prefers the number.
+# Equal elements share the gradient of `maximum` half and half; it lets nan through, and both inputs then get the
+# gradient. `fmax` prefers the number, and the first of equal ones.
 
 
 @wide
@@ -168,26 +168,24 @@ fused("extremum_backward", _extremum_backward,
       lambda xp, g, winner, ties: xp.keep(g, winner & ~ties) + xp.keep(g / 2, ties))
 
 
-def _extremum(name: str, ufunc: Any, below: Any, above: Any, doc: str, result: str) -> None:
-    """below(a, b): a loses, its gradient is 0."""
-
+def _extremum(name: str, ufunc: Any, doc: str, result: str, **formulas: Any) -> None:
     def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         refuse(f"{name}_cpu", a, "c")
         return ufunc(a, b)
 
     binary(name, kernel, into=ufunc, numbers=False, expr=f"{name}(self, other)", inplace=False,
-           example=("flambeau.tensor([1., 5.]), flambeau.tensor([3., 2.])", result), doc=doc,
-           self=lambda xp, g, self, other: xp.extremum_backward(g, above(xp, self, other), self == other),
-           other=lambda xp, g, self, other: xp.extremum_backward(g, below(xp, self, other), self == other))
+           example=("flambeau.tensor([1., 5.]), flambeau.tensor([3., 2.])", result), doc=doc, **formulas)
 
 
-_extremum("maximum", np.maximum, lambda xp, a, b: ~(a > b), lambda xp, a, b: ~(a < b),
-          "The larger of input and other, elementwise, with broadcasting; nan if either is.", "[3.0, 5.0]")
-_extremum("minimum", np.minimum, lambda xp, a, b: ~(a < b), lambda xp, a, b: ~(a > b),
-          "The smaller of input and other, elementwise, with broadcasting; nan if either is.", "[1.0, 2.0]")
-_extremum("fmax", np.fmax, lambda xp, a, b: ~((a >= b) | xp.isnan(b)), lambda xp, a, b: (a >= b) | xp.isnan(b),
-          "The larger of input and other, elementwise, with broadcasting; the number when one is nan.", "[3.0, 5.0]")
-_extremum("fmin", np.fmin, lambda xp, a, b: ~((a <= b) | xp.isnan(b)), lambda xp, a, b: (a <= b) | xp.isnan(b),
-          "The smaller of input and other, elementwise, with broadcasting; the number when one is nan.", "[1.0, 2.0]")
-
-
+_extremum("maximum", np.maximum, "The larger of input and other, elementwise, with broadcasting; nan if either is.", "[3.0, 5.0]",
+          self=lambda xp, g, self, other: xp.extremum_backward(g, ~(self < other), self == other),
+          other=lambda xp, g, self, other: xp.extremum_backward(g, ~(self > other), self == other))
+_extremum("minimum", np.minimum, "The smaller of input and other, elementwise, with broadcasting; nan if either is.", "[1.0, 2.0]",
+          self=lambda xp, g, self, other: xp.extremum_backward(g, ~(self > other), self == other),
+          other=lambda xp, g, self, other: xp.extremum_backward(g, ~(self < other), self == other))
+_extremum("fmax", np.fmax, "The larger of input and other, elementwise, with broadcasting; the number when one is nan.",
+          "[3.0, 5.0]", self=lambda xp, g, self, other: xp.keep(g, (self >= other) | xp.isnan(other)),
+          other=lambda xp, g, self, other: xp.drop(g, (self >= other) | xp.isnan(other)))
+_extremum("fmin", np.fmin, "The smaller of input and other, elementwise, with broadcasting; the number when one is nan.",
+          "[1.0, 2.0]", self=lambda xp, g, self, other: xp.keep(g, (self <= other) | xp.isnan(other)),
+          other=lambda xp, g, self, other: xp.drop(g, (self <= other) | xp.isnan(other)))

@@ -122,6 +122,8 @@ def _pow_number(a: np.ndarray, exponent: Any) -> np.ndarray:
         if exponent == -0.5:
             return np.reciprocal(np.sqrt(a))
     a, c = meet(a, exponent)
+    if c.dtype.kind == "b":
+        return np.logical_or(a, np.logical_not(c))
     if c.dtype.kind in "iu" and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed. Convert the tensor to a floating dtype first.")
     return np.power(a, c)
@@ -132,8 +134,7 @@ def _pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         # 1 / integer, rounded to zero: only 1 and -1 leave something
         kept = np.power(a, np.where(negative, -b, b))
         return np.where(negative, np.where(a == 1, 1, np.where(a == -1, kept, 0)).astype(kept.dtype), kept)
-    if b.dtype.kind == "b":
-        return np.logical_or(a, np.logical_not(b))
+    k.refuse("pow", b, "b")
     return np.power(a, b)
 
 

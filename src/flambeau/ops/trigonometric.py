@@ -46,10 +46,18 @@ unary("atan", np.arctan, expr="atan(self)", aliases=("arctan",), example=("[0.0]
       doc="Inverse tangent in [-pi/2, pi/2], elementwise.", self=lambda xp, g, self: g / xp.conj(self * self + 1))
 unary("asinh", np.arcsinh, expr="asinh(self)", aliases=("arcsinh",), example=("[0.0]", "[0.0]"),
       doc="Inverse hyperbolic sine, elementwise.", self=lambda xp, g, self: g * xp.conj(xp.rsqrt(self * self + 1)))
-# sqrt(z - 1) sqrt(z + 1), not sqrt(z z - 1): the product has acosh's branch cut
+
+
+def _acosh_backward(xp: Any, g: Any, z: Any) -> Any:
+    if not xp.is_complex(z):
+        return g * xp.rsqrt(z * z - 1)
+    # the product of the roots has acosh's branch cut, the root of the product has not
+    return g * xp.conj(xp.rsqrt(z - 1) * xp.rsqrt(z + 1))
+
+
 unary("acosh", np.arccosh, expr="acosh(self)", aliases=("arccosh",), example=("[1.0]", "[0.0]"),
       samples=unary_samples(1.2, 3.0), doc="Inverse hyperbolic cosine, elementwise; nan below 1.",
-      self=lambda xp, g, self: g * xp.conj(xp.rsqrt(self - 1) * xp.rsqrt(self + 1)))
+      self=lambda xp, g, self: _acosh_backward(xp, g, self))
 unary("atanh", np.arctanh, expr="atanh(self)", aliases=("arctanh",), example=("[0.0]", "[0.0]"),
       samples=unary_samples(-0.8, 0.8), doc="Inverse hyperbolic tangent, elementwise; nan outside [-1, 1].",
       self=lambda xp, g, self: g / xp.conj(1 - self * self))
@@ -65,7 +73,8 @@ def _sinc(a: np.ndarray) -> np.ndarray:
 
 def _sinc_backward(xp: Any, g: Any, a: Any) -> Any:
     t = a * math.pi
-    return xp.drop(g * xp.conj((xp.cos(t) * t - xp.sin(t)) / (t * a)), a == 0)
+    square = t * a
+    return xp.drop(g * xp.conj((xp.cos(t) * t - xp.sin(t)) / square), square == 0)
 
 
 unary("sinc", _sinc, expr=KERNEL, example=("[0.0]", "[1.0]"), aliases=("special.sinc",), samples=unary_samples(0.2, 2.0),

@@ -266,7 +266,8 @@ class Methods(Basics):
     def __rtruediv__(self, other: Any) -> Any:
         return apply2(MUL, apply1(RECIPROCAL, self), other)
 
-    __rdiv__ = __rtruediv__
+    def __rdiv__(self, other: Any) -> Any:
+        return apply2(MUL, apply1(RECIPROCAL, self), other)
 
     def __abs__(self) -> Any:
         return apply1(ABS, self)
