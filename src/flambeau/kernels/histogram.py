@@ -80,7 +80,8 @@ def histogramdd(points: np.ndarray, edges: Sequence[np.ndarray], weight: np.ndar
     w = None if weight is None else weight[inside].astype(np.float64)
     out = np.bincount(cells[inside], w, math.prod(shape)).astype(points.dtype).reshape(shape)
     if density:
-        out = out / out.sum(dtype=points.dtype)
+        with np.errstate(all="ignore"):
+            out = out / out.sum(dtype=points.dtype)
         for axis, edge in enumerate(edges):
             out = out / np.diff(edge).reshape((-1,) + (1,) * (len(edges) - 1 - axis))
     return out

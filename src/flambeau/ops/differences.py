@@ -39,10 +39,10 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"diff: order must be non-negative but got {n}")
+    if n == 0:
+        return ops.clone(input)
     parts = [t for t in (prepend, input, append) if t is not None]
     out = joined(parts, d) if len(parts) > 1 else input
-    if n == 0:
-        return ops.clone(out)
     for _ in range(min(n, shape_of(out)[d])):
         size = shape_of(out)[d] - 1
         later, earlier = _part(out, d, 1, size), _part(out, d, 0, size)
@@ -189,7 +189,7 @@ def corrcoef(input: Any) -> Any:
         return c / c
     d = ops.diagonal(c, 0, 0, 1)
     is_complex = dtype_of(c).kind == "c"
-    scale = (d.real if is_complex else d) ** 0.5
+    scale = (ops.real(d) if is_complex else d) ** 0.5
     c = c / ops.unsqueeze(scale, 1) / ops.unsqueeze(scale, 0)
     clip = REGISTRY["clamp"].fn
-    return REGISTRY["complex"].fn(clip(c.real, -1, 1), clip(c.imag, -1, 1)) if is_complex else clip(c, -1, 1)
+    return ops.complex(clip(ops.real(c), -1, 1), clip(ops.imag(c), -1, 1)) if is_complex else clip(c, -1, 1)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply_n
+from flambeau.core.dtype import dtype_of_array
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make
 from flambeau.kernels import histogram as h
 from flambeau.kernels import search as k
@@ -143,7 +144,7 @@ def _edges(a: np.ndarray, bins: Any, low_high: Any, name: str) -> np.ndarray:
                                f"and {dtype_of(bins).name}")
         return array_of(bins)
     low, high = h.outer_edges(a, int(bins), low_high, name)
-    return array_of(linspace(low, high, int(bins) + 1)).astype(a.dtype)
+    return array_of(linspace(low, high, int(bins) + 1, dtype=dtype_of_array(a.dtype)))
 
 
 def _histogram(name: str, a: np.ndarray, edges: list, weight: Any, density: bool) -> np.ndarray:
