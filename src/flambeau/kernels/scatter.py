@@ -149,7 +149,7 @@ def scatter(a: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray | object
     _same_dtype("scatter", a, src)
     array = src if isinstance(src, np.ndarray) else None
     shape, dim, grid = _gather_arguments("scatter", a, dim, index, array)
-    out = a.copy()
+    out = np.array(a, order="C")
     if grid.size:
         out.reshape(-1)[grid_positions(shape, dim, grid)] = _source(src, grid, a.dtype)
     return out
@@ -159,7 +159,7 @@ def scatter_add(a: np.ndarray, dim: int, index: np.ndarray, src: np.ndarray) -> 
     """Return a copy of a with src added at the positions that `scatter` would write, repeats included."""
     _same_dtype("scatter", a, src)
     shape, dim, grid = _gather_arguments("scatter_add", a, dim, index, src)
-    out = a.copy()
+    out = np.array(a, order="C")
     if grid.size:
         add_at(out.reshape(-1), grid_positions(shape, dim, grid), _source(src, grid, a.dtype))
     return out
@@ -225,7 +225,7 @@ def scatter_reduce(
         raise RuntimeError(f"reduce argument must be one of {', '.join(REDUCTIONS)}, got {reduce}")
     _same_dtype("scatter", a, src)
     shape, dim, grid = _gather_arguments("scatter_reduce", a, dim, index, src)
-    out = a.copy()
+    out = np.array(a, order="C")
     if grid.size:
         positions = grid_positions(shape, dim, grid)
         _reduce_at(out.reshape(-1), positions, _source(src, grid, a.dtype), reduce, include_self)
@@ -324,7 +324,7 @@ def index_add(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, al
     _check_slices("index_add", a, dim, index, source)
     shape = a.shape or (1,)
     _check_range(index, shape[dim], dim, IndexError)
-    out = a.copy()
+    out = np.array(a, order="C")
     if source.size:
         values = source if alpha == 1 else source * np.asarray(alpha).astype(a.dtype)
         add_at(out.reshape(-1), _slice_positions(shape, dim, index), values)
@@ -344,7 +344,7 @@ def index_copy(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -
     _check_slices("index_copy", a, dim, index, source)
     shape = a.shape or (1,)
     _check_range(index, shape[dim], dim, IndexError)
-    out = a.copy()
+    out = np.array(a, order="C")
     out.reshape(shape)[(slice(None),) * dim + (index,)] = source.reshape(source.shape or (1,))
     return out
 
@@ -365,7 +365,7 @@ def index_fill(a: np.ndarray, dim: int, index: np.ndarray, value: object) -> np.
     index = index.reshape(-1)
     size = shape[dim]
     _check_range(np.where(index < 0, index + size, index), size, dim, IndexError)
-    out = a.copy()
+    out = np.array(a, order="C")
     out.reshape(shape)[(slice(None),) * dim + (index,)] = np.asarray(value).astype(a.dtype)
     return out
 
@@ -383,16 +383,24 @@ def index_reduce(
     """
     if reduce not in REDUCTIONS or reduce == "sum":
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    return scatter_reduce(a, dim, index_grid(a, dim, index, source), source, reduce, include_self)
+
+
+def index_grid(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """A vector of slice numbers as the index of `scatter_reduce`: repeated over source's shape, checked.
+
+    Raises:
+        RuntimeError, IndexError: as `index_add`.
+    """
     dim = normalize_dim(dim, a.ndim)
     index = _vector("index_reduce", index)
     _check_slice_dtype("index_reduce", a, source)
     _check_slices("index_reduce", a, dim, index, source)
-    shape = a.shape or (1,)
-    _check_range(index, shape[dim], dim, IndexError)
-    out = a.copy()
-    if source.size:
-        _reduce_at(out.reshape(-1), _slice_positions(shape, dim, index), source, reduce, include_self)
-    return out
+    _check_range(index, (a.shape or (1,))[dim], dim, IndexError)
+    if source.ndim == 0:
+        return np.asarray(index.reshape(()), np.int64)
+    shape = tuple(-1 if axis == dim else 1 for axis in range(source.ndim))
+    return np.array(np.broadcast_to(index.reshape(shape), source.shape), np.int64)
 
 
 # The flattened array
@@ -443,7 +451,7 @@ def put(a: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: bool =
             f"{source.size}, index.numel() = {index.size}"
         )
     index = _wrapped("put", a, index)
-    out = a.copy()
+    out = np.array(a, order="C")
     if accumulate:
         add_at(out.reshape(-1), index, source)
     else:
