@@ -14,6 +14,7 @@ from .objects import (
     TensorBase,
     View,
     array_of,
+    cell_of,
     dtype_of,
     edge,
     edge_number,
@@ -94,7 +95,9 @@ def save(n: Node, i: i64, value: Any) -> None:
 def save_output(n: Node, out: TensorBase, array: Any) -> None:
     """Save the single output."""
     if state.n_saved_hooks != 0:
-        p = pack(make(array))
+        d = make(array)
+        d._cell = cell_of(out)
+        p = pack(d)
         if p is not None:
             n.out = p
             return
@@ -170,6 +173,8 @@ def release(n: Node, by: Any) -> None:
 def check(n: Node, c: Cell | None, had: i64, what: str, s: Any) -> None:
     """The saved value must be as it was."""
     if c is not None and c.stamp != had:
+        if isinstance(s, Packed):
+            s = s.value
         if (c.stamp & VERSION_MASK) != (had & VERSION_MASK):
             raise version_error(n, what, c, had, s.shape, s.dtype)
         data_write_warning(n, what, c)
@@ -213,6 +218,7 @@ def read_input(n: Node, i: i64, create: bool) -> Any:
         if e is None:
             return u
         t = make(array_of(u))
+        t._tangent = u._tangent
         if isinstance(e, Node):
             t._node = e
             t._nr = edge_number(n, i)
@@ -261,15 +267,18 @@ def read_output(n: Node, j: i64, create: bool, owner: Node | None) -> Any:
         had = n.out_version
     if c is not None and c.stamp != had:
         check(n, c, had, "output" if not multi else "output %d" % int(j), s)
+    tangent: Any = None
     if isinstance(s, Packed):
         u = unpacked(s)
         if not create:
             return array_of(u)
         s = array_of(u)
+        tangent = u._tangent
     if not create:
         return s
     t = make(s)
     t._cell = c
+    t._tangent = tangent
     if multi and not n.op.outputs[int(j)]:
         return t
     t._node = n if owner is None else slice_node(owner, n)
