@@ -86,10 +86,15 @@ def _scatter_reduce_gradients(xp: Any, g: Any, self: Any, index: Any, src: Any, 
         safe_src = picked + zero_src
         safe_self = self + zero_self
         rest = xp.scatter_reduce(safe_self, index, safe_src, dim, "prod", include_self)
-        others_src = xp.gather(rest, index, dim) / safe_src
-        left_src = xp.gather(n_zeros, index, dim) - zero_src
-        g_src = xp.gather(g, index, dim) * others_src * xp.to_like(left_src == 0, picked)
-        g_self = g * rest / safe_self * xp.to_like((n_zeros - base) == 0, self)
+        # `vanishing` is 0 in value; through it second derivatives reach the only zero among the other factors
+        own_self, own_src = self * zero_self, picked * zero_src
+        vanishing = xp.scatter_add(own_self if include_self else xp.zeros_like(self), index, own_src, dim)
+        left_src, left_self = xp.gather(n_zeros, index, dim) - zero_src, n_zeros - base
+        through_src = xp.to_like(left_src == 0, picked) + xp.to_like(left_src == 1, picked) * (
+            xp.gather(vanishing, index, dim) - own_src)
+        through_self = xp.to_like(left_self == 0, self) + xp.to_like(left_self == 1, self) * (vanishing - own_self)
+        g_src = xp.gather(g, index, dim) * xp.gather(rest, index, dim) / safe_src * through_src
+        g_self = g * rest / safe_self * through_self
     else:
         value = xp.gather(out, index, dim)
         here_self, here_src = xp.to_like(self == out, self), xp.to_like(picked == value, picked)
