@@ -84,15 +84,17 @@ def stack(arrays: Sequence[np.ndarray], dim: int = 0) -> np.ndarray:
         RuntimeError: shapes differ.
     """
     shape = arrays[0].shape
+    key = (slice(None),) * dim + (None,)
+    parts = []
     for i, a in enumerate(arrays):
         if a.shape != shape:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
-                f"{list(a.shape)} at entry {i}"
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(a.shape)} "
+                f"at entry {i}"
             )
-    key = (slice(None),) * dim + (None,)
-    out = np.empty((*shape[:dim], len(arrays), *shape[dim:]), arrays[0].dtype if len(arrays) == 1 else common_dtype(arrays))
-    return np.concatenate([a[key] for a in _one_dtype(arrays)], dim, out=out)
+        parts.append(a[key])
+    out = np.concatenate(_one_dtype(parts), dim)
+    return out if out.flags.c_contiguous else np.ascontiguousarray(out)
 
 
 def block_diag(arrays: Sequence[np.ndarray]) -> np.ndarray:

@@ -6,7 +6,7 @@ from . import engine_ops  # noqa: F401, I001  isort: skip
 from . import arithmetic, activations, clamping, comparison, complex, exponential, filling, logical, rounding  # noqa: F401, I001
 from . import special_functions, ternary, trigonometric  # noqa: F401, I001
 from . import conversion, creation, engine_ops, fills, indexing_basic, ranges, reduction
-from . import addmm, einsum, joining, layout, matmul, padding, products  # noqa: F401
+from . import addmm, at_least, einsum, joining, layout, matmul, padding, products  # noqa: F401
 from . import distance, parts, rearranging, shape, splitting, strided, view_copies, views  # noqa: F401
 from . import dropout, random, random_fills, random_samples  # noqa: F401
 from . import index_slices, masked, scatter  # noqa: F401

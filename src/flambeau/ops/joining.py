@@ -16,7 +16,8 @@ from flambeau.kernels import joining, strides
 
 from ._args import dim as one_dim
 from ._record import KERNEL, call, kernels, ops, primitive, public
-from .shape import atleast_1d, atleast_2d, atleast_3d, reshaped
+from .at_least import atleast_1d, atleast_2d, atleast_3d
+from .shape import reshaped
 from .views import EXPAND
 
 # ------------------------------------------------------------------------------------- cat and stack

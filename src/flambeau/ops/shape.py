@@ -258,12 +258,25 @@ def ravel(input: Any) -> Any:
 
 # ------------------------------------------------------------------------------------- axes of size 1
 
+
+def _unsqueeze(a: np.ndarray, dim: int) -> np.ndarray:
+    if a.flags.c_contiguous:  # a reshape gives the new axis PyTorch's stride, and is faster
+        shape = a.shape
+        dim = dim + len(shape) + 1 if dim < 0 else dim
+        return a.reshape((*shape[:dim], 1, *shape[dim:]))
+    return strides.unsqueeze(a, dim)
+
+
+def _squeeze_dim(a: np.ndarray, dim: int) -> np.ndarray:
+    return a.squeeze(dim) if a.ndim and a.shape[dim] == 1 else a.view()
+
+
 SQUEEZE = primitive(
     "squeeze", strides.squeeze, view=True, expr=KERNEL, self=lambda xp, g, self_shape: xp.reshape(g, self_shape)
 )
 SQUEEZE_DIM = primitive(
     "squeeze_dim",
-    strides.squeeze,
+    _squeeze_dim,
     params=("dim",),
     view=True,
     expr=KERNEL,
@@ -334,57 +347,3 @@ def unsqueeze(input: Any, dim: int) -> Any:
     [[1], [2]]
     """
     return apply1(UNSQUEEZE, input, (one_dim(dim, len(shape_of(tensor(input, "unsqueeze"))) + 1),))
-
-
-def _each(name: str, fn: Any, tensors: tuple) -> Any:
-    if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)):
-        return tuple(fn(t) for t in tensors[0])
-    if len(tensors) == 1:
-        return fn(tensor(tensors[0], name))
-    return tuple(fn(t) for t in tensors)
-
-
-def _at_least_1d(t: Any) -> Any:
-    return reshaped(t, (1,)) if len(shape_of(t)) == 0 else t
-
-
-def _at_least_2d(t: Any) -> Any:
-    n = len(shape_of(t))
-    return reshaped(t, (1, 1)) if n == 0 else unsqueeze(t, 0) if n == 1 else t
-
-
-def _at_least_3d(t: Any) -> Any:
-    n = len(shape_of(t))
-    if n == 0:
-        return reshaped(t, (1, 1, 1))
-    return unsqueeze(unsqueeze(t, 0), -1) if n == 1 else unsqueeze(t, -1) if n == 2 else t
-
-
-@public(out=False, method=False, samples=lambda t: [call(t()), call(t(2)), call(t(), t(2))])
-def atleast_1d(*tensors: Any) -> Any:
-    """Each tensor with at least one dimension.
-
-    >>> flambeau.atleast_1d(flambeau.tensor(1.)).shape
-    torch.Size([1])
-    """
-    return _each("atleast_1d", _at_least_1d, tensors)
-
-
-@public(out=False, method=False, samples=lambda t: [call(t()), call(t(2)), call(t(), t(2, 3))])
-def atleast_2d(*tensors: Any) -> Any:
-    """Each tensor with at least two dimensions: new ones in front.
-
-    >>> flambeau.atleast_2d(flambeau.tensor([1., 2.])).shape
-    torch.Size([1, 2])
-    """
-    return _each("atleast_2d", _at_least_2d, tensors)
-
-
-@public(out=False, method=False, samples=lambda t: [call(t()), call(t(2)), call(t(), t(2, 3))])
-def atleast_3d(*tensors: Any) -> Any:
-    """Each tensor with at least three dimensions: (n) becomes (1, n, 1) and (m, n) becomes (m, n, 1).
-
-    >>> flambeau.atleast_3d(flambeau.tensor([1., 2.])).shape
-    torch.Size([1, 2, 1])
-    """
-    return _each("atleast_3d", _at_least_3d, tensors)
