@@ -11,7 +11,10 @@ from flambeau.core import dtype as dtypes
 from flambeau.core.basics import set_requires_grad
 from flambeau.core.dtype import META, DType, MemoryFormat, as_device
 from flambeau.core.objects import TensorBase, array_of, make, set_array
+from flambeau.kernels.casting import cast
+from flambeau.kernels.strides import torch_strides
 
+from ._assemble import write_out
 from ._meta import meta_tensor
 
 _FORMATS = {"contiguous_format": "contiguous", "preserve_format": "preserve", "channels_last": "channels_last",
@@ -97,8 +100,6 @@ def filled(shape: tuple[int, ...], dtype: np.dtype, value: Any, device: Any, req
 def to_device(t: TensorBase, device: Any) -> TensorBase:
     """A fresh CPU tensor where it was asked for."""
     if as_device(device) is META:
-        from flambeau.kernels.strides import torch_strides
-
         a = array_of(t)
         m = meta_tensor(a.shape, a.dtype, torch_strides(a))
         if t._rg:
@@ -109,16 +110,12 @@ def to_device(t: TensorBase, device: Any) -> TensorBase:
 
 def into(out: Any, a: np.ndarray, function: str, dtype: np.dtype | None) -> TensorBase:
     """Write a into out=: resized when it has another shape; the values take out's dtype."""
-    from ._assemble import write_out
-
     if not isinstance(out, TensorBase):
         raise TypeError(f"{function}(): argument 'out' must be Tensor, not {type(out).__name__}")
     o = array_of(out)
     if dtype is not None and dtype != o.dtype:
         raise RuntimeError(
             f"{function}(): dtype {dtypes.dtype_of_array(dtype)} does not match dtype of out parameter ({out.dtype})")
-    if o.shape != a.shape and o.size == 0:
+    if o.shape != a.shape:
         set_array(out, np.empty(a.shape, o.dtype))
-    from flambeau.kernels.casting import cast
-
     return write_out(function, out, make(cast(a, o.dtype)))

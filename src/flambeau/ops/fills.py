@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from flambeau.kernels import strides
 from flambeau.kernels.promotion import number_dtype
 from flambeau.kernels.services import default_array_type
 
-from ._factory import array_dtype, check_options, filled, finish, format_name, into, size_of
+from ._factory import array_dtype, check_options, filled, finish, format_name, into, size_of, to_device
 from ._from_data import from_data
 from ._meta import Meta, meta_tensor
 from ._record import call, public
@@ -112,7 +113,9 @@ def full(size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layo
     >>> flambeau.full((2,), 7)
     tensor([7, 7])
     """
-    shape = size_of((size,) if not isinstance(size, (int, np.integer)) else (size,), "full")
+    if isinstance(size, (int, np.integer)):
+        raise TypeError("full(): argument 'size' (position 1) must be tuple of ints, not int: write full((n,), value)")
+    shape = size_of((size,), "full")
     value = _number(fill_value, "full")
     if dtype is None and out is None:
         own = number_dtype(value, default_array_type())
@@ -126,6 +129,8 @@ def full(size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layo
 
 def _fitting(value: Any, d: np.dtype) -> Any:
     """value as an element of d; RuntimeError when it does not fit."""
+    if isinstance(value, complex) and d.kind != "c":
+        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow: {value} is complex")
     return from_data(value, d)[()] if d.kind in "iu" else value
 
 
@@ -301,11 +306,14 @@ def new_empty_strided(self: Any, size: Any, stride: Any, dtype: Any = None, layo
 def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False,
                layout: Any = None, pin_memory: bool = False) -> Any:
     """A copy of the data with this tensor's dtype and device."""
-    from .creation import tensor
-
     check_options(layout, pin_memory)
-    return tensor(data, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device,
-                  requires_grad=requires_grad)
+    if isinstance(data, TensorBase):
+        warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                      "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).",
+                      UserWarning, stacklevel=2)
+        data = array_of(data)
+    d = array_dtype(dtype, "new_tensor") or dtype_of(self)
+    return to_device(finish(from_data(data, d), requires_grad), self.device if device is None else device)
 
 
 @public(method=False, out=False, differentiable=False, samples=lambda t: [call(3), call(2, 3)])
@@ -322,6 +330,9 @@ def eye(n: int, m: int | None = None, *, out: Any = None, dtype: Any = None, lay
     """
     check_options(layout, pin_memory)
     columns = n if m is None else m
+    for name, value in (("n", n), ("m", columns)):
+        if not hasattr(value, "__index__"):
+            raise TypeError(f"eye(): argument '{name}' must be int, not {type(value).__name__}")
     for name, value in (("n", n), ("m", columns)):
         if value < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {value}")

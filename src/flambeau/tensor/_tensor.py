@@ -56,6 +56,12 @@ class Tensor(Methods, Autograd, Conversions, Storage, Facts, Python, DLPack):
     def __setitem__(self, key: Any, value: Any) -> None:
         setitem(self, key, value)
 
+    def __delattr__(self, name: str) -> None:
+        if name == "grad":
+            self.grad = None
+        else:
+            super().__delattr__(name)
+
     __hash__ = Methods.__hash__
     new = _legacy.new
 
