@@ -129,6 +129,7 @@ def apply1(op: Op, a: TensorBase, params: Any = None) -> Any:
 
 
 _constants: Final[dict[Any, Any]] = {}
+_int_constants: Final[dict[Any, Any]] = {}      # apart: 2 and 2.0 are equal keys
 
 
 def constant(value: Any, dtype: Any) -> Any:
@@ -141,6 +142,14 @@ def constant(value: Any, dtype: Any) -> Any:
         r = state.constant(value, dtype)
         if r is not None and len(_constants) < 4096:
             _constants[key] = r
+        return r
+    if type(value) is int:
+        k: Any = (value, dtype)
+        r = _int_constants.get(k)
+        if r is None:
+            r = state.constant(value, dtype)
+            if len(_int_constants) < 4096:
+                _int_constants[k] = r
         return r
     return state.constant(value, dtype)
 
@@ -156,6 +165,7 @@ def operand(op: Op, value: Any, dtype: Any) -> Any:
 def forget_constants() -> None:
     """The default dtype has changed."""
     _constants.clear()
+    _int_constants.clear()
 
 
 def apply2(op: Op, a: Any, b: Any) -> Any:

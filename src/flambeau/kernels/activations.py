@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .pointwise import F32, HALVES, ONES, ZEROS, drop, keep, not_implemented, scalar, steps, wide
+from .pointwise import F32, HALVES, ONES, ZEROS, drop, keep, new, not_implemented, scalar, steps, wide
 from .scipy_special import special
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -50,7 +50,7 @@ def relu_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
 @wide
 def leaky_relu(a: np.ndarray, slope: float) -> np.ndarray:
     floats("leaky_relu_cpu", a)
-    t = np.multiply(a, scalar(slope, a.dtype), np.empty_like(a))
+    t = np.multiply(a, scalar(slope, a.dtype), new(a))
     if 0 <= slope <= 1:
         return np.maximum(a, t, t)
     return np.where(np.greater(a, ZEROS[a.dtype]), a, t)
@@ -58,7 +58,7 @@ def leaky_relu(a: np.ndarray, slope: float) -> np.ndarray:
 
 @wide
 def leaky_relu_backward(g: np.ndarray, a: np.ndarray, slope: float) -> np.ndarray:
-    t = np.multiply(g, scalar(slope, g.dtype), np.empty_like(g))
+    t = np.multiply(g, scalar(slope, g.dtype), new(g))
     np.copyto(t, g, where=np.greater(a, ZEROS[a.dtype]))
     return t
 
@@ -68,7 +68,7 @@ def elu(a: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.nda
     """scale * (a if a > 0 else alpha * (exp(input_scale * a) - 1))"""
     floats("elu_cpu", a)
     d = a.dtype
-    t = np.minimum(a, ZEROS[d], np.empty_like(a))
+    t = np.minimum(a, ZEROS[d], new(a))
     if input_scale != 1:
         np.multiply(t, scalar(input_scale, d), t)
     np.expm1(t, t)
@@ -83,7 +83,7 @@ def elu(a: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.nda
 @wide
 def elu_backward(g: np.ndarray, a: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.ndarray:
     d = a.dtype
-    t = np.minimum(a, ZEROS[d], np.empty_like(a))
+    t = np.minimum(a, ZEROS[d], new(a))
     if input_scale != 1:
         np.multiply(t, scalar(input_scale, d), t)
     np.exp(t, t)
@@ -146,7 +146,7 @@ def gelu_backward(g: np.ndarray, a: np.ndarray, approximate: str) -> np.ndarray:
 
 
 def _sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
-    np.negative(a, out)
+    out = np.negative(a, out)
     np.exp(out, out)
     np.add(out, ONES[out.dtype], out)
     return np.reciprocal(out, out)
@@ -156,7 +156,7 @@ def _sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
 def silu(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     if a.dtype.kind in "biu":
         raise not_implemented("silu_cpu", a)
-    np.negative(a, out)
+    out = np.negative(a, out)
     np.exp(out, out)
     np.add(out, ONES[out.dtype], out)
     return np.true_divide(a, out, out)
@@ -166,8 +166,8 @@ def silu(a: np.ndarray, out: np.ndarray) -> np.ndarray:
 def silu_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     """g s (1 + a (1 - s)), s = sigmoid(a)"""
     d = a.dtype
-    s = _sigmoid(a, np.empty_like(a))
-    t = np.subtract(ONES[d], s, np.empty_like(a))
+    s = _sigmoid(a, new(a))
+    t = np.subtract(ONES[d], s, new(a))
     np.multiply(t, a, t)
     np.add(t, ONES[d], t)
     np.multiply(t, s, t)
@@ -177,13 +177,13 @@ def silu_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def _tanh_softplus(a: np.ndarray) -> np.ndarray:
-    return np.tanh(np.logaddexp(a, ZEROS[a.dtype], np.empty_like(a)))
+    return np.tanh(np.logaddexp(a, ZEROS[a.dtype]))
 
 
 @steps
 def mish(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     floats("mish_cpu", a)
-    np.logaddexp(a, ZEROS[a.dtype], out)
+    out = np.logaddexp(a, ZEROS[a.dtype], out)
     np.tanh(out, out)
     return np.multiply(out, a, out)
 
@@ -192,7 +192,7 @@ def mish(a: np.ndarray, out: np.ndarray) -> np.ndarray:
 def mish_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     """g (t + a sigmoid(a) (1 - t^2)), t = tanh(softplus(a))"""
     t = np.asarray(_tanh_softplus(a))
-    s = _sigmoid(a, np.empty_like(a))
+    s = _sigmoid(a, new(a))
     np.multiply(s, a, s)
     np.multiply(s, np.subtract(ONES[a.dtype], np.multiply(t, t)), s)
     np.add(s, t, s)
@@ -203,7 +203,7 @@ def mish_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
 def softplus(a: np.ndarray, beta: float, threshold: float) -> np.ndarray:
     floats("softplus_cpu", a)
     d = a.dtype
-    t = np.multiply(a, scalar(beta, d), np.empty_like(a))
+    t = np.multiply(a, scalar(beta, d), new(a))
     linear = np.greater(t, scalar(threshold, d))
     np.exp(t, t)
     np.log1p(t, t)
@@ -216,7 +216,7 @@ def softplus(a: np.ndarray, beta: float, threshold: float) -> np.ndarray:
 @wide
 def softplus_backward(g: np.ndarray, a: np.ndarray, beta: float, threshold: float) -> np.ndarray:
     d = a.dtype
-    t = np.multiply(a, scalar(beta, d), np.empty_like(a))
+    t = np.multiply(a, scalar(beta, d), new(a))
     linear = np.greater(t, scalar(threshold, d))
     _sigmoid(t, t)
     np.copyto(t, ONES[d], where=linear)
@@ -227,7 +227,7 @@ def softplus_backward(g: np.ndarray, a: np.ndarray, beta: float, threshold: floa
 def log_sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     """min(a, 0) - log1p(exp(-|a|))"""
     floats("log_sigmoid_cpu", a)
-    np.absolute(a, out)
+    out = np.absolute(a, out)
     np.negative(out, out)
     np.exp(out, out)
     np.log1p(out, out)
@@ -237,7 +237,7 @@ def log_sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
 @wide
 def log_sigmoid_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     """g sigmoid(-a)"""
-    t = np.exp(a, np.empty_like(a))
+    t = np.exp(a, new(a))
     np.add(t, ONES[t.dtype], t)
     return np.true_divide(g, t, t)
 
@@ -249,7 +249,7 @@ def hardtanh(a: np.ndarray, low: Any, high: Any) -> np.ndarray:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     if a.dtype.kind == "c":
         raise not_implemented("hardtanh_cpu", a)
-    x = np.maximum(a, scalar(low, a.dtype), np.empty_like(a))
+    x = np.maximum(a, scalar(low, a.dtype), new(a))
     return np.minimum(x, scalar(high, a.dtype), x)
 
 
@@ -263,7 +263,7 @@ def hardtanh_backward(g: np.ndarray, a: np.ndarray, low: Any, high: Any) -> np.n
 def hardsigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     floats("hardsigmoid_cpu", a)
     d = a.dtype
-    np.add(a, scalar(3, d), out)
+    out = np.add(a, scalar(3, d), out)
     np.maximum(out, ZEROS[d], out)
     np.minimum(out, scalar(6, d), out)
     return np.true_divide(out, scalar(6, d), out)
@@ -280,7 +280,7 @@ def hardsigmoid_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
 def hardswish(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     floats("hardswish_cpu", a)
     d = a.dtype
-    np.add(a, scalar(3, d), out)
+    out = np.add(a, scalar(3, d), out)
     np.maximum(out, ZEROS[d], out)
     np.minimum(out, scalar(6, d), out)
     np.multiply(out, a, out)
@@ -291,7 +291,7 @@ def hardswish(a: np.ndarray, out: np.ndarray) -> np.ndarray:
 def hardswish_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     """0 up to -3, g from 3, and g (a / 3 + 1/2) between."""
     d = a.dtype
-    t = np.true_divide(a, scalar(3, d), np.empty_like(a))
+    t = np.true_divide(a, scalar(3, d), new(a))
     np.add(t, HALVES[d], t)
     np.copyto(t, ONES[d], where=np.greater_equal(a, scalar(3, d)))
     np.multiply(t, g, t)
@@ -342,7 +342,7 @@ def prelu_backward(g: np.ndarray, a: np.ndarray, weight: np.ndarray) -> np.ndarr
 def glu(a: np.ndarray, dim: int) -> np.ndarray:
     floats("glu_cpu", a)
     x, gate = np.split(a, 2, dim)
-    s = _sigmoid(gate, np.empty_like(gate))
+    s = _sigmoid(gate, new(gate))
     return np.multiply(s, x, s)
 
 
@@ -351,7 +351,7 @@ def glu_backward(g: np.ndarray, a: np.ndarray, dim: int) -> np.ndarray:
     x, gate = np.split(a, 2, dim)
     out = np.empty_like(a)
     left, right = np.split(out, 2, dim)
-    s = _sigmoid(gate, np.empty_like(gate))
+    s = _sigmoid(gate, new(gate))
     np.multiply(s, g, left)
     np.subtract(ONES[a.dtype], s, right)
     np.multiply(right, x, right)

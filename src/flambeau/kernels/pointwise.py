@@ -32,12 +32,24 @@ _BITS = {1: np.dtype("int8"), 2: np.dtype("int16"), 4: np.dtype("int32"), 8: INT
 
 
 def scalar(value: Any, d: np.dtype) -> np.ndarray:
-    """A number as a 0-d array of dtype d; whole numbers wrap around in narrow integer dtypes."""
-    if value == 0 and d.kind not in "fVc":
-        return ZEROS[d]
+    """A number as a read-only 0-d array of dtype d; whole numbers wrap around in narrow integer dtypes."""
+    return _scalar(value, d) if value else _make_scalar(value, d)     # 0.0 and -0.0 are equal keys
+
+
+def new(a: np.ndarray) -> np.ndarray | None:
+    """What a ufunc is given as output to make an array like a: nothing, but for 0-d ones, of which it makes scalars."""
+    return None if a.ndim else np.empty_like(a)
+
+
+def _make_scalar(value: Any, d: np.dtype) -> np.ndarray:
     if d.kind in "iu" and isinstance(value, (int, np.integer)):
         return np.array(int(value) & 0xFFFFFFFFFFFFFFFF, np.uint64).astype(INT64).astype(d)
-    return cast(np.array(value), d)
+    c = cast(np.array(value), d)
+    c.flags.writeable = False
+    return c
+
+
+_scalar = functools.lru_cache(4096, typed=True)(_make_scalar)
 
 
 def is_half(a: np.ndarray) -> bool:
@@ -142,6 +154,8 @@ def half_number(value: float, rounded: np.ndarray) -> np.ndarray:
 def steps(body: Callable) -> Callable:
     """A kernel made of several ufuncs, written once as body(array, out): `kernel(a)`, and `kernel.into(a, out)`.
 
+    `out` may be None: the first ufunc then makes the array.
+
     float16 and bfloat16 are computed in float32 and rounded once.
     """
 
@@ -150,14 +164,14 @@ def steps(body: Callable) -> Callable:
         d = a.dtype
         if d is F16 or d is BFLOAT16:
             w = a.astype(F32)
-            return body(w, np.empty_like(w)).astype(d)
-        return body(a, np.empty_like(a))
+            return np.asarray(body(w, new(w))).astype(d)
+        return body(a, new(a))
 
     def into(a: np.ndarray, out: np.ndarray) -> None:
         if is_half(a):
             out[...] = kernel(a)
         elif out is a:
-            out[...] = body(a, np.empty_like(a))
+            out[...] = body(a, new(a))
         else:
             body(a, out)
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.apply import apply1, apply2, apply_n
+from flambeau.core.apply import apply1, apply2, apply_n, constant
 from flambeau.core.errors import not_a_tensor
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make
 from flambeau.core.op import Op, slot
 from flambeau.kernels.casting import cast
 from flambeau.kernels.pointwise import BOOL
-from flambeau.kernels.services import constant, default_array_type, is_float, result_type
+from flambeau.kernels.services import default_array_type, is_float, result_type
 
 from ._record import KERNEL, call, kernels, ops, primitive, public
 

@@ -10,7 +10,7 @@ from flambeau.core.apply import apply1, apply2
 from flambeau.core.objects import TensorBase, dtype_of
 
 from flambeau.kernels import pointwise as k
-from flambeau.kernels.pointwise import not_implemented, refuse, wide
+from flambeau.kernels.pointwise import new, not_implemented, refuse, wide
 
 from ._args import tensor
 from ._pointwise import (
@@ -356,7 +356,7 @@ unary("reciprocal", np.reciprocal, expr="1 / self", example=("[2., 4.]", "[0.5, 
 
 @wide
 def _reciprocal_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
-    t = np.multiply(out, out, np.empty_like(out))
+    t = np.multiply(out, out, new(out))
     if t.dtype.kind == "c":
         np.conjugate(t, t)
     np.multiply(t, g, t)

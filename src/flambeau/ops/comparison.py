@@ -8,7 +8,7 @@ import numpy as np
 
 
 from flambeau.core.objects import array_of, dtype_of, make, shape_of
-from flambeau.kernels.pointwise import TWOS, keep, refuse, wide
+from flambeau.kernels.pointwise import TWOS, keep, not_implemented, refuse, wide
 from flambeau.kernels.services import common_dtype
 from flambeau.kernels.casting import cast
 
@@ -24,7 +24,8 @@ for _name, _ufunc, _symbol, _aliases in (
     _kernel = _ufunc
     if _name not in ("eq", "ne"):
         def _kernel(a: np.ndarray, b: np.ndarray, _ufunc: Any = _ufunc, _kernel_name: str = f"{_name}_cpu") -> np.ndarray:
-            refuse(_kernel_name, a, "c")
+            if a.dtype.kind == "c":
+                raise not_implemented(_kernel_name, a)
             return _ufunc(a, b)
     binary(_name, _kernel, bool_out=True, aliases=_aliases, expr=f"self {_symbol} other", differentiable=False,
            example=("flambeau.tensor([1, 2, 3]), 2", str(_ufunc(np.arange(1, 4), 2).tolist())),
@@ -170,7 +171,8 @@ fused("extremum_backward", _extremum_backward,
 
 def _extremum(name: str, ufunc: Any, doc: str, result: str, **formulas: Any) -> None:
     def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        refuse(f"{name}_cpu", a, "c")
+        if a.dtype.kind == "c":
+            raise not_implemented(f"{name}_cpu", a)
         return ufunc(a, b)
 
     binary(name, kernel, into=ufunc, numbers=False, expr=f"{name}(self, other)", inplace=False,

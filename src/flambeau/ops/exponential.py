@@ -10,7 +10,7 @@ import numpy as np
 from flambeau.core.apply import apply1
 from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.kernels import pointwise as k
-from flambeau.kernels.pointwise import HALVES, ONES, ZEROS, keep, steps, wide
+from flambeau.kernels.pointwise import HALVES, ONES, ZEROS, keep, new, steps, wide
 
 from ._args import tensor
 from ._pointwise import (
@@ -65,7 +65,7 @@ unary("log1p", np.log1p, expr="log1p(self)", example=("[0.0]", "[0.0]"), aliases
 
 @wide
 def _sqrt_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
-    t = np.true_divide(g, np.conjugate(out) if out.dtype.kind == "c" else out, np.empty_like(out))
+    t = np.true_divide(g, np.conjugate(out) if out.dtype.kind == "c" else out, new(out))
     return np.multiply(t, HALVES[t.dtype], t)
 
 
@@ -73,7 +73,7 @@ def _sqrt_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
 def _rsqrt_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
     if out.dtype.kind == "c":
         out = np.conjugate(out)
-    t = np.multiply(out, out, np.empty_like(out))
+    t = np.multiply(out, out, new(out))
     np.multiply(t, out, t)
     np.multiply(t, g, t)
     return np.multiply(t, -HALVES[t.dtype], t)
@@ -81,7 +81,8 @@ def _rsqrt_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 @steps
 def _rsqrt(a: np.ndarray, out: np.ndarray) -> np.ndarray:
-    return np.reciprocal(np.sqrt(a, out), out)
+    out = np.sqrt(a, out)
+    return np.reciprocal(out, out)
 
 
 fused("sqrt_backward", _sqrt_backward, lambda xp, g, out: g / (xp.conj(out) * 2))
@@ -143,7 +144,7 @@ def _pow_backward(g: np.ndarray, a: np.ndarray, exponent: Any) -> np.ndarray:
     if exponent == 0:
         return np.zeros_like(g)
     if exponent == 2:
-        t = np.add(a, a, np.empty_like(a))
+        t = np.add(a, a, new(a))
     else:
         t = np.asarray(_pow_number(a, exponent - 1))
         t = t * exponent if t.dtype.kind == "c" or isinstance(exponent, complex) else np.multiply(
@@ -319,7 +320,7 @@ binary("logaddexp2", _logaddexp2, numbers=False, expr=KERNEL, inplace=False,
 
 @steps
 def _sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
-    np.negative(a, out)
+    out = np.negative(a, out)
     np.exp(out, out)
     np.add(out, ONES[out.dtype], out)
     return np.reciprocal(out, out)
@@ -327,7 +328,7 @@ def _sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 @wide
 def _sigmoid_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
-    t = np.subtract(ONES[out.dtype], out, np.empty_like(out))
+    t = np.subtract(ONES[out.dtype], out, new(out))
     np.multiply(t, out, t)
     if t.dtype.kind == "c":
         np.conjugate(t, t)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.kernels.pointwise import ONES, ZEROS, refuse, scalar, wide
+from flambeau.kernels.pointwise import ONES, ZEROS, new, refuse, scalar, wide
 
 from ._pointwise import binary, binary_samples, fused, unary, unary_samples
 from ._record import KERNEL
@@ -26,7 +26,7 @@ unary("cosh", np.cosh, expr="cosh(self)", example=("[0.0]", "[1.0]"), doc="Hyper
 
 @wide
 def _tanh_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
-    t = np.multiply(out, out, np.empty_like(out))
+    t = np.multiply(out, out, new(out))
     np.subtract(ONES[t.dtype], t, t)
     if t.dtype.kind == "c":
         np.conjugate(t, t)
