@@ -10,12 +10,7 @@ import numpy as np
 
 from flambeau.kernels.strides import normalize_dim
 
-_ACCUMULATE_IN = {
-    "float32": np.float64,
-    "float16": np.float32,
-    "bfloat16": np.float32,
-    "complex64": np.complex128,
-}
+_ACCUMULATE_IN = {"f": np.float64, "e": np.float32, "E": np.float32, "F": np.complex128}  # by dtype.char
 
 
 def _accumulate(ufunc: np.ufunc, a: np.ndarray, dim: int, dtype: np.dtype | None) -> np.ndarray:
@@ -26,7 +21,7 @@ def _accumulate(ufunc: np.ufunc, a: np.ndarray, dim: int, dtype: np.dtype | None
         return a.astype(dtype)
     if a.dtype != dtype:
         a = a.astype(dtype)
-    wide = _ACCUMULATE_IN.get(a.dtype.name)
+    wide = _ACCUMULATE_IN.get(a.dtype.char)
     if wide is None:
         return ufunc.accumulate(a, dim)
     return ufunc.accumulate(a, dim, wide).astype(dtype)
@@ -84,7 +79,7 @@ def logcumsumexp(a: np.ndarray, dim: int) -> np.ndarray:
         return a.copy()
     if a.dtype.kind == "c":
         return _complex_logcumsumexp(a, dim)
-    wide = _ACCUMULATE_IN.get(a.dtype.name)
+    wide = _ACCUMULATE_IN.get(a.dtype.char)
     return np.logaddexp.accumulate(a, dim, wide).astype(a.dtype)
 
 
@@ -147,7 +142,7 @@ def scan(a: np.ndarray, b: np.ndarray, dim: int, reverse: bool) -> np.ndarray:
     """
     if a.ndim == 0:
         return a.copy()
-    half = a.dtype.name in ("float16", "bfloat16")
+    half = a.dtype.char in "eE"
     out = np.array(np.moveaxis(a, dim, 0), np.float32 if half else a.dtype, order="C")
     factors = np.moveaxis(b, dim, 0)
     if reverse:

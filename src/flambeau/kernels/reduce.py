@@ -17,6 +17,7 @@ from flambeau.kernels.strides import normalize_dim, normalize_dims
 Dim = int | Sequence[int] | None
 
 HALF = "eE"  # dtype.char of float16 and bfloat16; dtype.name costs half a microsecond
+_OWN_ORDER = "fdlib"  # dtype.char whose maximum and argmax agree with PyTorch's
 _INT64 = np.dtype(np.int64)
 _FLOAT32 = np.dtype(np.float32)
 _empty = np.empty
@@ -78,15 +79,28 @@ def sum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype |
         RuntimeError: an axis is named twice.
     """
     own = a.dtype
-    if dim is None and dtype is None and not keepdim and (own.char == "f" or own.char == "d"):
-        out = _empty((), own)
-        _add_reduce(a, None, None, out)
-        return out
+    if dtype is None and own.char in "fd":
+        if dim is None and not keepdim:
+            out = _empty((), own)
+            _add_reduce(a, None, None, out)
+            return out
+        if type(dim) is int and a.ndim > 1 and -a.ndim <= dim < a.ndim:
+            return _add_reduce(a, dim, None, None, keepdim)
     if dtype is None:
         dtype = _sum_dtype(a)
     elif own != dtype and own.kind in "fcV" and np.dtype(dtype).kind in "iub":
         a = a.astype(dtype)
     return _reduce(np.add, a, reduced_axes(dim, a.ndim), np.dtype(dtype), keepdim)
+
+
+def sum_all(a: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
+    """Return the sum of all elements; see `sum`."""
+    own = a.dtype
+    if dtype is None and own.char in "fd":
+        out = _empty((), own)
+        _add_reduce(a, None, None, out)
+        return out
+    return sum(a, None, False, dtype)
 
 
 def count_reduced(a: np.ndarray, axes: tuple[int, ...] | None) -> int:
@@ -266,13 +280,10 @@ def _with_index(name: str, a: np.ndarray, dim: int, keepdim: bool, greatest: boo
         raise RuntimeError(f"{name}(): does not support complex input")
     if a.ndim == 0:
         return a.copy(), np.zeros((), np.int64)
+    if a.dtype.char in _OWN_ORDER and a.ndim > 1:
+        values = (np.maximum if greatest else np.minimum).reduce(a, dim, None, None, keepdim)
+        return values, a.argmax(dim, None, keepdims=keepdim) if greatest else a.argmin(dim, None, keepdims=keepdim)
     index = _arg_last(a, dim, greatest)
-    if dim == a.ndim - 1 and a.flags.c_contiguous:
-        starts = np.arange(0, a.size, a.shape[-1]).reshape(index.shape)
-        values = a.reshape(-1).take(starts + index)
-        if type(values) is not np.ndarray:
-            values = np.array(values)
-        return (values[..., None], index[..., None]) if keepdim else (values, index)
     wide = np.expand_dims(index, dim)
     values = np.take_along_axis(a, wide, dim)
     return (values, wide) if keepdim else (values.squeeze(dim), index)

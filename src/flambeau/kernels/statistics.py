@@ -49,12 +49,17 @@ def var_mean(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: boo
 
 def var(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: bool = False) -> np.ndarray:
     """Return the variance over dim; see `var_mean`."""
-    if a.dtype.char in "fd" and a.size:
+    if a.dtype.char in "fd" and a.size and a.ndim:
         axes = reduced_axes(dim, a.ndim)
         n = count_reduced(a, axes)
         center = np.add.reduce(a, axes, None, None, True)
         center = np.divide(center, n, center)
         deviation = np.subtract(a, center)
+        if axes is None and not keepdim:
+            deviation = deviation.ravel()
+            out = np.empty((), a.dtype)
+            np.dot(deviation, deviation, out)
+            return np.divide(out, max(0.0, n - correction), out)
         np.multiply(deviation, deviation, deviation)
         out = np.add.reduce(deviation, axes, None, None, keepdim)
         if type(out) is not np.ndarray:

@@ -60,4 +60,4 @@ def selection(name: str, kernel: Any, params: tuple, node: str | None = None) ->
 
 def pair(result_type: type, op: Op, t: TensorBase, params: tuple) -> Any:
     """The two outputs of op under their names."""
-    return result_type(apply_n(op, [t], params))
+    return tuple.__new__(result_type, apply_n(op, [t], params))

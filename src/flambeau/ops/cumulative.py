@@ -22,7 +22,7 @@ from ._args import dim as one_dim
 from ._args import ndim, np_dtype, tensor
 from ._pointwise import fused
 from ._record import KERNEL, call, kernels, ops, primitive, public
-from ._return_types import return_type
+from ._return_types import return_types
 
 SHIFT = primitive("shift", k.shift, params=("dim", "by", "fill"), expr=KERNEL, node="ConstantPadNdBackward0",
                   self=lambda xp, g, dim, by: xp.shift(g, dim, -by, 0))
@@ -160,7 +160,7 @@ def cummax(input: Any, dim: int) -> Any:
     >>> flambeau.cummax(flambeau.tensor([1., 3., 2.]), 0).values.tolist()
     [1.0, 3.0, 3.0]
     """
-    return pair(return_type("cummax"), CUMMAX, tensor(input, "cummax"), (one_dim(dim, ndim(input)),))
+    return pair(return_types.cummax, CUMMAX, tensor(input, "cummax"), (one_dim(dim, ndim(input)),))
 
 
 @public(op=CUMMIN, samples=_extreme_samples, errors=_DIM_ERROR)
@@ -173,4 +173,4 @@ def cummin(input: Any, dim: int) -> Any:
     >>> flambeau.cummin(flambeau.tensor([2., 1., 3.]), 0).values.tolist()
     [2.0, 1.0, 1.0]
     """
-    return pair(return_type("cummin"), CUMMIN, tensor(input, "cummin"), (one_dim(dim, ndim(input)),))
+    return pair(return_types.cummin, CUMMIN, tensor(input, "cummin"), (one_dim(dim, ndim(input)),))

@@ -139,6 +139,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> Any
 
 # --------------------------------------------------------------------------------- max and min in their three forms
 
+_RESULTS = {"max": return_type("max"), "min": return_type("min")}
 _MAXIMUM, _MINIMUM = slot("maximum"), slot("minimum")
 
 
@@ -153,7 +154,7 @@ def _three_forms(name: str, along: Any, binary: Any, input: Any, dim: Any, keepd
     if not isinstance(dim, (int, np.integer)):
         raise TypeError(f"{name}() received an invalid combination of arguments: dim must be int, not {type(dim).__name__}"
                         f"; a{name}() takes several dimensions")
-    return pair(return_type(name), along, input, (one_dim(dim, ndim(input)), keepdim))
+    return pair(_RESULTS[name], along, input, (one_dim(dim, ndim(input)), keepdim))
 
 
 def _max_samples(t: Any) -> list:

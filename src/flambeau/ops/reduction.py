@@ -61,7 +61,7 @@ def count(shape: tuple, dim: Dim) -> int:
 
 # --------------------------------------------------------------------------------- sum and mean
 
-SUM_ALL = primitive("sum_all", lambda a, dtype=None: k.sum(a, None, False, dtype), params=("dtype",), check_float=True,
+SUM_ALL = primitive("sum_all", k.sum_all, params=("dtype",), check_float=True,
                     node="SumBackward0", expr=KERNEL, self=lambda xp, g, self_shape: xp.spread_all(g, self_shape))
 SUM = primitive("sum", k.sum, params=("dim", "keepdim", "dtype"), check_float=True, node="SumBackward1", expr=KERNEL,
                 self=lambda xp, g, self_shape, dim, keepdim: xp.spread(g, self_shape, dim, keepdim))

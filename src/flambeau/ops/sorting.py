@@ -11,7 +11,7 @@ from ._along import pair, selection
 from ._args import dim as one_dim
 from ._args import ndim, tensor
 from ._record import KERNEL, call, primitive, public
-from ._return_types import return_type
+from ._return_types import return_types
 
 
 def _permuting(name: str, kernel: Any, params: tuple) -> Any:
@@ -52,7 +52,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool | Non
     [1, 2, 0]
     """
     n = ndim(tensor(input, "sort"))
-    return pair(return_type("sort"), SORT, input, (one_dim(dim, n), descending, True))
+    return pair(return_types.sort, SORT, input, (one_dim(dim, n), descending, True))
 
 
 @public(op=ARGSORT, differentiable=False, samples=_sort_samples, errors=_DIM_ERROR)
@@ -92,7 +92,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     [3.0, 2.0]
     """
     n = ndim(tensor(input, "topk"))
-    return pair(return_type("topk"), TOPK, input, (int(k), one_dim(dim, n), largest, sorted))
+    return pair(return_types.topk, TOPK, input, (int(k), one_dim(dim, n), largest, sorted))
 
 
 @public(op=KTHVALUE, samples=lambda t: [
@@ -111,4 +111,4 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     2.0
     """
     n = ndim(tensor(input, "kthvalue"))
-    return pair(return_type("kthvalue"), KTHVALUE, input, (int(k), one_dim(dim, n), keepdim))
+    return pair(return_types.kthvalue, KTHVALUE, input, (int(k), one_dim(dim, n), keepdim))

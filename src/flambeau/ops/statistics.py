@@ -19,7 +19,7 @@ from ._args import dim as one_dim
 from ._args import ndim, tensor
 from ._pointwise import fused, to_dtype
 from ._record import KERNEL, call, kernels, ops, primitive, public
-from ._return_types import return_type
+from ._return_types import return_types
 from .reduction import as_dim, count, restore
 from .sorting import SORT
 
@@ -49,7 +49,7 @@ def _var_backward(g: np.ndarray, a: np.ndarray, dim: Any, correction: float, kee
     axes = r.reduced_axes(dim, a.ndim)
     n = r.count_reduced(a, axes)
     dof = n - correction
-    if dof <= 0 or a.dtype.char not in "fd":
+    if dof <= 0 or a.ndim == 0 or a.dtype.char not in "fd":
         return _var_grad(kernels, g, a, dim, correction, keepdim)
     center = np.add.reduce(a, axes, None, None, True)
     center = np.divide(center, n, center)
@@ -239,7 +239,7 @@ def median(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     tensor(input, "median")
     if dim is None:
         return apply1(MEDIAN_ALL, input)
-    return pair(return_type("median"), MEDIAN, input, (one_dim(dim, ndim(input)), keepdim))
+    return pair(return_types.median, MEDIAN, input, (one_dim(dim, ndim(input)), keepdim))
 
 
 @public(op=NANMEDIAN, samples=_median_samples, errors=_DIM_ERROR)
@@ -252,7 +252,7 @@ def nanmedian(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     tensor(input, "nanmedian")
     if dim is None:
         return apply1(NANMEDIAN_ALL, input)
-    return pair(return_type("nanmedian"), NANMEDIAN, input, (one_dim(dim, ndim(input)), keepdim))
+    return pair(return_types.nanmedian, NANMEDIAN, input, (one_dim(dim, ndim(input)), keepdim))
 
 
 @public(op=MODE, samples=lambda t: [call(t(3, 5)), call(t(3, 5), 0), call(t(3, 5), dim=-1, keepdim=True), call(t())],
@@ -263,7 +263,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
     >>> flambeau.mode(flambeau.tensor([1., 2., 2.])).values.item()
     2.0
     """
-    return pair(return_type("mode"), MODE, tensor(input, "mode"), (one_dim(dim, ndim(input)), keepdim))
+    return pair(return_types.mode, MODE, tensor(input, "mode"), (one_dim(dim, ndim(input)), keepdim))
 
 
 # --------------------------------------------------------------------------------- quantiles
