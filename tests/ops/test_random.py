@@ -347,6 +347,8 @@ DROPOUTS = {
 @pytest.mark.parametrize("name", DROPOUTS)
 @pytest.mark.filterwarnings("ignore:dropout")
 def test_dropout_and_its_gradient(name, dtype):
+    if "gumbel" in name and not hasattr(flambeau.Tensor, "softmax"):
+        pytest.skip("until softmax is registered")
     call, shape = DROPOUTS[name]
     values = np.arange(1, np.prod(shape) + 1).reshape(shape) / 8
     found = []
