@@ -16,7 +16,16 @@ import flambeau
 from .expressions import check
 
 SETUP = """
-x = torch.tensor([1.5,2.5]); xi = torch.tensor([1,2]); xg = torch.tensor([1.,2.],requires_grad=True); s=torch.tensor(3.7); si=torch.tensor(3); e=torch.empty(0); m=torch.tensor([[1.,2.],[3.,4.]]); b=torch.tensor(True); c=torch.tensor(1+2j); bf=torch.tensor(1.5,dtype=torch.bfloat16)
+x = torch.tensor([1.5,2.5])
+xi = torch.tensor([1,2])
+xg = torch.tensor([1.,2.],requires_grad=True)
+s=torch.tensor(3.7)
+si=torch.tensor(3)
+e=torch.empty(0)
+m=torch.tensor([[1.,2.],[3.,4.]])
+b=torch.tensor(True)
+c=torch.tensor(1+2j)
+bf=torch.tensor(1.5,dtype=torch.bfloat16)
 y2 = xg*2
 mt = torch.empty(2,3,device='meta')
 big=torch.zeros(2,3,4,5)

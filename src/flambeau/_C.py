@@ -6,8 +6,7 @@ from .core.dtype import Device as device
 from .core.dtype import DType as dtype
 from .core.size import Size
 from .tensor import Tensor as TensorBase
-from .tensor._torch_function import (DisableTorchFunction, DisableTorchFunctionSubclass,
-                                     _disabled_torch_function_impl)
+from .tensor._torch_function import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_function_impl
 
 _TensorBase = TensorBase
 

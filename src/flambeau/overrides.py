@@ -69,7 +69,8 @@ def get_overridable_functions() -> dict[Any, list]:
 
     found: dict[Any, list] = {}
     for space in (flambeau, flambeau.nn.functional, flambeau.Tensor):
-        found[space] = [v for k, v in vars(space).items() if callable(v) and not k.startswith("_") and not isinstance(v, type)]
+        found[space] = [v for k, v in vars(space).items()
+                        if callable(v) and not k.startswith("_") and not isinstance(v, type)]
     return found
 
 
@@ -93,7 +94,8 @@ def resolve_name(f: Any) -> str:
     """A function's name with its module or class."""
     import flambeau
 
-    for space, label in ((flambeau.Tensor, "torch.Tensor"), (flambeau, "torch"), (flambeau.nn.functional, "torch.nn.functional")):
+    spaces = ((flambeau.Tensor, "torch.Tensor"), (flambeau, "torch"), (flambeau.nn.functional, "torch.nn.functional"))
+    for space, label in spaces:
         if any(v is f for v in vars(space).values()):
             return f"{label}.{name_of(f)}"
     return name_of(f)

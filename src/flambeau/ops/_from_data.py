@@ -113,7 +113,8 @@ def from_sequence(data: Any, dtype: np.dtype | None) -> np.ndarray:
                         f"{row!r} of type {type(row).__name__}. All rows must be nested equally deep.")
                 if len(row) != size:
                     raise ValueError(
-                        f"expected sequence of length {size} at dim {len(shape)} (got {len(row)}). All rows of a tensor have "
+                        f"expected sequence of length {size} at dim {len(shape)} (got {len(row)}). All rows of a "
+                        "tensor have "
                         "one length: pad the shorter ones, for example with torch.nn.utils.rnn.pad_sequence.")
         shape.append(size)
         level = first if len(level) == 1 else list(chain.from_iterable(level))

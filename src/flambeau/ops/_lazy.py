@@ -78,7 +78,8 @@ def lazy(op: Any, inputs: tuple, params: Any, kind: int) -> Any:
         target = inputs[0]
         if op.pointwise and _broadcast(op, inputs) != tuple(shape_of(target)):
             raise RuntimeError(
-                f"output with shape {list(shape_of(target))} doesn't match the broadcast shape {list(_broadcast(op, inputs))}: "
+                f"output with shape {list(shape_of(target))} doesn't match the broadcast shape "
+                f"{list(_broadcast(op, inputs))}: "
                 f"{op.name}_ cannot change the tensor's shape. Use the out-of-place form.")
         wrote(op, target, None)
         return target

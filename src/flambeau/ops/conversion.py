@@ -96,7 +96,8 @@ def parse_to(args: tuple, kwargs: dict[str, Any]) -> tuple[np.dtype | None, Devi
                 dtype = rest.pop(0) if dtype is None else dtype
         else:
             raise TypeError(
-                f"to() received an invalid combination of arguments: got {type(first).__name__}, but expected a dtype, a device "
+                f"to() received an invalid combination of arguments: got {type(first).__name__}, but expected a dtype, "
+                "a device "
                 "or a Tensor")
     flags = {"non_blocking": False, "copy": False}
     for name, value in zip(("non_blocking", "copy"), rest, strict=False):

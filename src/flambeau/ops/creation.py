@@ -77,14 +77,17 @@ def share_array(a: Any) -> np.ndarray:
     """A view of a NumPy array whose memory a tensor may use."""
     if any(step < 0 for step in a.strides):
         raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not currently "
+            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
+            "currently "
             "supported. Make a copy of the array first: torch.from_numpy(array.copy()).")
     if a.size and any(step % a.itemsize for step in a.strides):
-        raise ValueError("given numpy array strides not a multiple of the element byte size. Make a copy of the array first.")
+        raise ValueError("given numpy array strides not a multiple of the element byte size. Make a copy of the array "
+                         "first.")
     a = checked_array(a)
     if not a.flags.writeable:
         warn_once("not writable array",
-                  "The given NumPy array is not writable, and a tensor over it cannot be written either: an in-place operation "
+                  "The given NumPy array is not writable, and a tensor over it cannot be written either: an in-place "
+                  "operation "
                   "on it will raise an error. Copy the array (array.copy()) if the tensor is to be changed.", 4)
     return a.view(np.ndarray)
 
@@ -168,7 +171,8 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
         shared = make(buffer_array(obj, default_array_type() if d is None else d, -1, 0))
     if shared is None:
         if copy is False:
-            raise ValueError("can't alias arbitrary sequence into a tensor: a list or a number has no memory to share. Leave "
+            raise ValueError("can't alias arbitrary sequence into a tensor: a list or a number has no memory to share. "
+                             "Leave "
                              "copy out.")
         t = make(from_data(obj, d))
     else:
@@ -205,18 +209,22 @@ def buffer_array(buffer: Any, dtype: np.dtype, count: int, offset: int) -> np.nd
     if length == 0 or count == 0:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
     if not 0 <= offset < length:
-        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} bytes) "
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} "
+                         "bytes) "
                          "minus 1")
     if count < 0:
         if (length - offset) % item:
-            raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a multiple of "
+            raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a "
+                             "multiple of "
                              f"element size ({item})")
     elif offset + count * item > length:
-        raise ValueError(f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must not be greater "
+        raise ValueError(f"requested buffer length ({count} * {item} bytes) after offset ({offset} bytes) must not be "
+                         "greater "
                          f"than actual buffer length ({length} bytes)")
     if view.readonly:
         warn_once("not writable buffer",
-                  "The given buffer is not writable, and a tensor over it cannot be written either: an in-place operation on it "
+                  "The given buffer is not writable, and a tensor over it cannot be written either: an in-place "
+                  "operation on it "
                   "will raise an error. Copy it (bytearray(buffer)) if the tensor is to be changed.", 4)
     return np.frombuffer(buffer, dtype, count if count > 0 else -1, offset)
 

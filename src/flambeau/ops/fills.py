@@ -19,6 +19,7 @@ from ._from_data import from_data
 from ._meta import Meta, meta_tensor
 from ._record import call, public
 
+
 def _size_samples(t: Any) -> list:
     return [call(2, 3), call((4,)), call(0, 2), call(())]
 

@@ -151,7 +151,8 @@ def setitem(t: TensorBase, key: Any, value: Any) -> None:
     if not isinstance(value, TensorBase):
         if number_dtype(value) is None:
             raise TypeError(
-                f"can't assign a {type(value).__name__} to a torch.{str(t.dtype).split('.')[-1]} tensor: the value must be a "
+                f"can't assign a {type(value).__name__} to a torch.{str(t.dtype).split('.')[-1]} tensor: the value "
+                "must be a "
                 "tensor or a number. Convert it with torch.tensor(...) or torch.from_numpy(...).")
         number = value
     else:

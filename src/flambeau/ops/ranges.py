@@ -25,7 +25,8 @@ def _number(value: Any, function: str, argument: str) -> Any:
     if isinstance(value, TensorBase):
         a = array_of(value)
         if a.size != 1:
-            raise RuntimeError(f"{function}(): {argument} must be a number or a tensor of one element, not of shape {list(a.shape)}")
+            raise RuntimeError(f"{function}(): {argument} must be a number or a tensor of one element, not of shape "
+                               f"{list(a.shape)}")
         value = a.reshape(())[()]
     if number_dtype(value) is None:
         raise TypeError(f"{function}(): argument '{argument}' must be Number, not {type(value).__name__}")
@@ -37,7 +38,8 @@ def _number(value: Any, function: str, argument: str) -> Any:
 
 def _refuse(d: np.dtype, function: str) -> None:
     if d.kind in "bc":
-        raise NotImplementedError(f'"{function}_cpu" not implemented for \'{_NAMES[d.name]}\': give an integer or floating dtype')
+        raise NotImplementedError(
+            f'"{function}_cpu" not implemented for \'{_NAMES[d.name]}\': give an integer or floating dtype')
 
 
 # PyTorch computes arange in vectors (of 4 float64, 8 float32 or 16 halves), two at a time, each from its own first

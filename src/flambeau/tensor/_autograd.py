@@ -77,7 +77,8 @@ class Autograd:
         """
         if not requires(self):
             raise AutogradError(
-                "cannot register a hook on a tensor that doesn't require gradient: no gradient will be computed for it. Call "
+                "cannot register a hook on a tensor that doesn't require gradient: no gradient will be computed for "
+                "it. Call "
                 "requires_grad_() first.")
         handle = TensorHookHandle()
         handle._entries = add_tensor_hook(self, handle.id, hook)
@@ -92,7 +93,8 @@ class Autograd:
         if not requires(self):
             raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
         if grad_fn(self) is not None:
-            raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors: only leaves accumulate "
+            raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors: only leaves "
+                                "accumulate "
                                 "gradients. Use register_hook() on this one.")
         handle = TensorHookHandle()
         handle._entries = add_post_accumulate_hook(self, handle.id, hook)
@@ -127,9 +129,11 @@ def warn_non_leaf_grad(t: TensorBase) -> None:
     node = t._node
     where = "" if node is None else " It was computed at " + forward_line(node) + "."
     warnings.warn(
-        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+        "populated "
         "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
-        ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
+        ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
+        "leaf "
         "Tensor instead." + where, UserWarning, stacklevel=3)
 
 

@@ -33,7 +33,8 @@ def _only(t: Any, what: str) -> Any:
     a = values(t, what)
     if a.size != 1:
         raise ValueError(
-            f"only one element tensors can be converted to Python scalars: this one has shape {list(a.shape)}. Use tolist(), "
+            f"only one element tensors can be converted to Python scalars: this one has shape {list(a.shape)}. Use "
+            "tolist(), "
             "or reduce it first.")
     return number(a)
 
@@ -41,7 +42,8 @@ def _only(t: Any, what: str) -> Any:
 def _real(x: Any, dtype: str) -> Any:
     if isinstance(x, complex):
         if x.imag != 0:
-            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {x} has an imaginary part. Take "
+            raise RuntimeError(f"value cannot be converted to type {dtype} without overflow: {x} has an imaginary "
+                               "part. Take "
                                ".real or .abs() first.")
         return x.real
     return x
@@ -63,7 +65,8 @@ class Conversions:
             a = values(self, "Tensor.item()")
         if a.size != 1:
             raise RuntimeError(
-                f"a Tensor with {a.size} elements cannot be converted to Scalar: item() is for tensors of one element, and this "
+                f"a Tensor with {a.size} elements cannot be converted to Scalar: item() is for tensors of one element, "
+                "and this "
                 f"one has shape {list(a.shape)}. Use tolist(), or reduce it first.")
         return number(a)
 
@@ -120,7 +123,8 @@ class Conversions:
         if a.size == 0:
             raise RuntimeError("Boolean value of Tensor with no values is ambiguous: ask t.numel() == 0, or any()/all()")
         raise RuntimeError(
-            f"Boolean value of Tensor with more than one value is ambiguous: the tensor has shape {list(a.shape)}. Use any() or "
+            f"Boolean value of Tensor with more than one value is ambiguous: the tensor has shape {list(a.shape)}. Use "
+            "any() or "
             "all(), or `&`, `|`, `~` instead of `and`, `or`, `not`.")
 
     def __int__(self: Any) -> int:
@@ -176,7 +180,8 @@ class Conversions:
     def apply_(self: Any, function: Any) -> Any:
         """Replace each element by function(element); slow, on the CPU, and not differentiated."""
         if requires(self):
-            raise RuntimeError("apply_ is not supported on tensors that require grad: it calls Python on the numbers, so nothing is "
+            raise RuntimeError("apply_ is not supported on tensors that require grad: it calls Python on the numbers, "
+                               "so nothing is "
                                "recorded. Compute with operators, or detach() first.")
         a = values(self, "Tensor.apply_()")
         _write(self, a, [function(x) for x in _numbers(a)])
@@ -189,7 +194,8 @@ class Conversions:
     def map2_(self: Any, x: Any, y: Any, function: Any) -> Any:
         """Replace each element by function(element, element of x, element of y)."""
         if any(t is not None and requires(t) for t in (self, x, y)):
-            raise RuntimeError("map_ is not supported on tensors that require grad. Compute with operators, or detach() first.")
+            raise RuntimeError("map_ is not supported on tensors that require grad. Compute with operators, or "
+                               "detach() first.")
         a = values(self, "Tensor.map_()")
         others = [_numbers(np.broadcast_to(values(t, "Tensor.map_()"), a.shape)) for t in (x, y) if t is not None]
         _write(self, a, [function(*each) for each in zip(_numbers(a), *others, strict=True)])

@@ -29,7 +29,8 @@ class DLDeviceType(enum.IntEnum):
 class DLPack:
     """The DLPack protocol of Tensor."""
 
-    def __dlpack__(self: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> Any:
+    def __dlpack__(self: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: bool | None = None) -> Any:
         if requires(self):
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if stream not in (None, -1):

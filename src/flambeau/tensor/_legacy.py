@@ -34,7 +34,8 @@ def new_tensor(args: tuple, dtype: np.dtype, device: Any = None, strict: bool = 
     if len(args) == 1:
         if isinstance(first, TensorBase):
             if strict and dtype_of(first) != dtype:
-                raise TypeError(f"expected {TYPE_NAMES[dtypes.dtype_of_array(dtype).name]} tensor (got {first.type()}): convert it "
+                raise TypeError(f"expected {TYPE_NAMES[dtypes.dtype_of_array(dtype).name]} tensor (got "
+                                f"{first.type()}): convert it "
                                 "with .to(dtype)")
             return state.ops.alias(first)
         if isinstance(first, Size):
@@ -44,11 +45,13 @@ def new_tensor(args: tuple, dtype: np.dtype, device: Any = None, strict: bool = 
             return make(raw._bytes[:raw.nbytes() - raw.nbytes() % dtype.itemsize].view(dtype))
         if not isinstance(first, (int, np.integer)):
             if not (hasattr(first, "__len__") and hasattr(first, "__getitem__")) or isinstance(first, (str, bytes, dict)):
-                raise TypeError(f"new(): data must be a sequence (got {type(first).__name__}): use torch.tensor(...) for numbers")
+                raise TypeError(f"new(): data must be a sequence (got {type(first).__name__}): use torch.tensor(...) "
+                                "for numbers")
             return make(from_data(first, dtype))
     if not all(hasattr(n, "__index__") for n in args):
         bad = next(n for n in args if not hasattr(n, "__index__"))
-        raise TypeError(f"new() received an invalid combination of arguments: sizes are integers, not {type(bad).__name__}. Use "
+        raise TypeError(f"new() received an invalid combination of arguments: sizes are integers, not "
+                        f"{type(bad).__name__}. Use "
                         "torch.tensor(...) to make a tensor of data.")
     return make(np.empty(size_of(args, "new"), dtype))
 
@@ -75,8 +78,9 @@ def old_types() -> dict[str, Any]:
     for name, short in TYPE_NAMES.items():
         if short.startswith("Complex"):
             continue
-        kind = _OldType(f"{short}Tensor", (), {"dtype": dtypes.by_name[name], "__module__": "torch", "layout": dtypes.STRIDED,
-                                               "__doc__": f"The old type of {name} tensors on the CPU."})
+        kind = _OldType(f"{short}Tensor", (), {
+            "dtype": dtypes.by_name[name], "__module__": "torch", "layout": dtypes.STRIDED,
+            "__doc__": f"The old type of {name} tensors on the CPU."})
         found[f"{short}Tensor"] = kind
     return found
 

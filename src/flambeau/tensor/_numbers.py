@@ -33,7 +33,8 @@ class finfo:
         if not isinstance(d, DType):
             raise TypeError(f"finfo(): argument 'type' (position 1) must be torch.dtype, not {d.__class__.__name__}")
         if d.kind not in "fc":
-            raise TypeError(f"torch.finfo() requires a floating point input type, not {d}. Use torch.iinfo to handle integers.")
+            raise TypeError(f"torch.finfo() requires a floating point input type, not {d}. Use torch.iinfo to handle "
+                            "integers.")
         real = d.to_real()
         info: Any = ml_dtypes.finfo(real.array_type)
         self.bits = real.itemsize * 8
@@ -64,7 +65,8 @@ class iinfo:
         if not isinstance(type, DType):
             raise TypeError(f"iinfo(): argument 'type' (position 1) must be torch.dtype, not {type.__class__.__name__}")
         if type.kind not in "iu":
-            raise TypeError(f"torch.iinfo() requires an integer input type, not {type}. Use torch.finfo for floating ones.")
+            raise TypeError(f"torch.iinfo() requires an integer input type, not {type}. Use torch.finfo for floating "
+                            "ones.")
         info = np.iinfo(type.array_type)
         self.bits, self.min, self.max, self.dtype = info.bits, int(info.min), int(info.max), type.name
 

@@ -15,7 +15,6 @@ from flambeau.core.views import is_leaf
 from flambeau.kernels import strides
 from flambeau.ops._meta import Meta
 
-
 # An interpreted engine keeps the slots of TensorBase in the instance's dictionary
 _SLOTS = frozenset(n for n in (*vars(TensorBase), *getattr(TensorBase, "__annotations__", ())) if n.startswith("_"))
 
@@ -96,9 +95,12 @@ class Python:
             return found
         if not is_leaf(self):
             raise AutogradError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment: this "
-                f"tensor is the result of {self._node.op.node_name if self._node is not None else 'an operator'}, and a copy of "
-                "it would have no history. Use detach().clone(), or compute it again from the copied inputs (in a module: in "
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the "
+                "moment: this "
+                f"tensor is the result of {self._node.op.node_name if self._node is not None else 'an operator'}, and "
+                "a copy of "
+                "it would have no history. Use detach().clone(), or compute it again from the copied inputs (in a "
+                "module: in "
                 "forward(), not in __init__).")
         cls = type(self)
         if self._array is None and isinstance(self._lazy, Meta):
@@ -147,5 +149,6 @@ class Python:
     @staticmethod
     def _make_wrapper_subclass(cls: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            "wrapper subclasses (__torch_dispatch__) are not supported: give the subclass a __torch_function__, which sees every "
+            "wrapper subclasses (__torch_dispatch__) are not supported: give the subclass a __torch_function__, which "
+            "sees every "
             "public function, or subclass torch.Tensor over real data.")

@@ -37,5 +37,6 @@ def text(t: TensorBase, contents: Any = None) -> str:
     whole = _printing.tensor_text(
         a, dtype_name=t.dtype.name, default_dtype_name=dtypes.default[0].name, device=str(device),
         requires_grad=requires(t), grad_fn_name=name, is_parameter=is_parameter,
-        class_name="tensor" if plain else cls.__name__, is_meta=device.type == "meta", shape=(0,) if contents is not None else tuple(shape_of(t)))
+        class_name="tensor" if plain else cls.__name__, is_meta=device.type == "meta",
+        shape=(0,) if contents is not None else tuple(shape_of(t)))
     return whole if contents is None else whole.replace("[]", contents, 1)

@@ -96,7 +96,8 @@ class UntypedStorage:
 class TypedStorage:
     """A storage seen as elements of one dtype (deprecated in PyTorch)."""
 
-    def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None) -> None:
+    def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: Any = None,
+                 device: Any = None) -> None:
         self.dtype: DType = dtype
         self._untyped = UntypedStorage(*args) if wrap_storage is None else wrap_storage
 
@@ -239,7 +240,8 @@ class Storage:
 
     def storage(self: Any) -> TypedStorage:
         """The memory as elements of the tensor's dtype. Deprecated: use untyped_storage()."""
-        warn_once("TypedStorage", "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only "
+        warn_once("TypedStorage", "TypedStorage is deprecated. It will be removed in the future and UntypedStorage "
+                                  "will be the only "
                   "storage class. Use tensor.untyped_storage() instead of tensor.storage().", 3)
         return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
@@ -274,7 +276,8 @@ class Storage:
 
     def pin_memory(self: Any, device: Any = None) -> Any:
         """Raises: there is no accelerator to pin memory for."""
-        raise RuntimeError("Cannot access accelerator device when none is available: pin_memory() serves copies to one. Leave it "
+        raise RuntimeError("Cannot access accelerator device when none is available: pin_memory() serves copies to "
+                           "one. Leave it "
                            "out, or call it only `if torch.cuda.is_available()`.")
 
     def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
@@ -285,7 +288,8 @@ class Storage:
             storage_offset, size, stride: where in the storage; by default all of it, in one dimension.
         """
         if requires(self) and self._node is not None:
-            raise AutogradError("set_() cannot be used on a tensor that has a grad_fn: its history would no longer be its own")
+            raise AutogradError("set_() cannot be used on a tensor that has a grad_fn: its history would no longer be "
+                                "its own")
         d = dtype_of(self)
         if source is None:
             set_array(self, np.empty(0, d))

@@ -22,16 +22,17 @@ _NAMESPACES = ("", ".nn.functional", ".special", ".linalg", ".fft")
 # Never overridable: construction, identity, and what the protocol itself is made of
 _LEFT_ALONE = frozenset((
     "__new__", "__init__", "__init_subclass__", "__class__", "__class_getitem__", "__getattribute__", "__setattr__",
-    "__delattr__", "__hash__", "__dir__", "__torch_function__", "__subclasshook__", "__sizeof__", "__reduce__", "__reduce_ex__",
-    "__deepcopy__", "__copy__", "__getstate__", "__setstate__", "as_subclass", "__array_wrap__", "__dict__", "__weakref__",
-    "__doc__", "__module__", "__annotations__",
+    "__delattr__", "__hash__", "__dir__", "__torch_function__", "__subclasshook__", "__sizeof__", "__reduce__",
+    "__reduce_ex__", "__deepcopy__", "__copy__", "__getstate__", "__setstate__", "as_subclass", "__array_wrap__", "__dict__",
+    "__weakref__", "__doc__", "__module__", "__annotations__",
 ))
-_PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag", "shape", "dtype", "device", "ndim", "grad", "requires_grad", "is_leaf",
-               "grad_fn", "layout", "itemsize", "nbytes")
-_OPERATORS = {"__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
-              "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__neg__": "neg",
-              "__abs__": "abs", "__matmul__": "matmul", "__pow__": "pow", "__mod__": "remainder", "__ipow__": "pow_", "__ifloordiv__": "floor_divide_",
-              "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__pos__": "positive"}
+_PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag", "shape", "dtype", "device", "ndim", "grad", "requires_grad",
+               "is_leaf", "grad_fn", "layout", "itemsize", "nbytes")
+_OPERATORS = {"__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul",
+              "__truediv__": "div", "__ne__": "ne", "__lt__": "lt", "__le__": "le", "__gt__": "gt", "__ge__": "ge",
+              "__neg__": "neg", "__abs__": "abs", "__matmul__": "matmul", "__pow__": "pow", "__mod__": "remainder",
+              "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__ipow__": "pow_",
+              "__ifloordiv__": "floor_divide_", "__pos__": "positive"}
 
 
 def _disabled_torch_function_impl(func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:

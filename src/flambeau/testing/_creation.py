@@ -33,7 +33,8 @@ def make_tensor(*shape: Any, dtype: Any, device: Any = "cpu", low: float | None 
             parts = [flambeau.rand(sizes, dtype=dtype.to_real()) * (most - least) + least for _ in range(2)]
             t = flambeau.complex(*parts)
         else:
-            t = (flambeau.rand(sizes, dtype=flambeau.float32 if dtype.itemsize < 4 else dtype) * (most - least) + least).to(dtype)
+            wide = flambeau.float32 if dtype.itemsize < 4 else dtype
+            t = (flambeau.rand(sizes, dtype=wide) * (most - least) + least).to(dtype)
     if noncontiguous and size:
         t = t[..., ::2]
     if exclude_zero:
