@@ -1,12 +1,13 @@
-"""einsum: the equation read, then permutations, one batched product for each pair of operands, and sums.
+"""einsum: the equation read, then permutations, one product for each pair of operands, and sums.
 
-Every index is one dimension of a common order: batch and output indices first, summed ones last. Operands are
-permuted to that order with size 1 where they lack an index, and multiplied from left to right; an index is summed as
-soon as no later operand has it.
+Operands are multiplied from left to right, each pair as one (batched) matrix product; an index is summed as soon as no
+later operand has it. All of that follows from the equation and the shapes, so it is worked out once for both and kept: a
+plan, which is a list of operator calls on numbered tensors.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,14 +16,16 @@ from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.op import slot
 
 from ._record import call, ops, public
-from .matmul import BMM
+from .matmul import BMM, MM
 from .parts import DIAGONAL
-from .shape import UNSQUEEZE, reshaped
+from .shape import reshaped
 from .views import EXPAND, PERMUTE
 
 MUL = slot("mul")
 ELLIPSIS = "..."
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+# ------------------------------------------------------------------------------------- the equation
 
 
 def _read_term(text: str, where: int) -> list[str]:
@@ -58,10 +61,10 @@ def read_equation(equation: str) -> tuple[list[list[str]], list[str] | None]:
     return terms, _read_term(right, len(terms)) if arrow else None
 
 
-def _from_sublists(args: Sequence) -> tuple[list[list[str]], list[str] | None, list]:
-    """The form einsum(tensor, [0, 1], tensor, [1, 2], ..., [0, 2]): numbers for letters."""
+def _from_sublists(args: Sequence) -> tuple[str, list]:
+    """The form einsum(tensor, [0, 1], tensor, [1, 2], ..., [0, 2]), numbers for letters, as an equation."""
 
-    def read(numbers: Sequence) -> list[str]:
+    def read(numbers: Sequence) -> str:
         found = []
         for n in numbers:
             if n is Ellipsis:
@@ -70,31 +73,11 @@ def _from_sublists(args: Sequence) -> tuple[list[list[str]], list[str] | None, l
                 found.append(LETTERS[n])
             else:
                 raise ValueError(f"einsum(): subscripts must be in the range [0, 52), got {n}")
-        return found
+        return "".join(found)
 
     operands = list(args[0::2])
-    output = None
-    if len(args) % 2 == 1:
-        output = read(operands.pop())
-    return [read(numbers) for numbers in args[1::2]], output, operands
-
-
-def _unrepeated(t: TensorBase, items: list[str], where: int) -> tuple[Any, list[str]]:
-    """Repeated indices of one operand as its diagonal."""
-    items = list(items)
-    for c in sorted(set(items)):
-        while items.count(c) > 1:
-            i = items.index(c)
-            j = items.index(c, i + 1)
-            shape = shape_of(t)
-            if shape[i] != shape[j]:
-                raise RuntimeError(
-                    f"einsum(): subscript {c} is repeated for operand {where} but the sizes don't match, "
-                    f"{shape[j]} != {shape[i]}"
-                )
-            t = apply1(DIAGONAL, t, (0, i, j))  # the diagonal is the last dimension
-            items = [x for k, x in enumerate(items) if k not in (i, j)] + [c]
-    return t, items
+    output = "->" + read(operands.pop()) if len(args) % 2 == 1 else ""
+    return ",".join([read(numbers) for numbers in args[1::2]]) + output, operands
 
 
 def _numbered(items: list[str], n_dims: int, where: int) -> list[str]:
@@ -133,11 +116,16 @@ def _output(terms: list[list[str]], output: list[str] | None, n_hidden: int) -> 
     return output if at is None else output[:at] + hidden + output[at + 1 :]
 
 
-def _check_sizes(terms: list[list[str]], operands: list) -> None:
+def _check_sizes(terms: list[list[str]], shapes: Sequence[tuple]) -> None:
     sizes: dict[str, int] = {}
-    for where, (items, t) in enumerate(zip(terms, operands, strict=True)):
-        for c, n in zip(items, shape_of(t), strict=True):
+    for where, (items, shape) in enumerate(zip(terms, shapes, strict=True)):
+        for k, (c, n) in enumerate(zip(items, shape, strict=True)):
             old = sizes.get(c, 1)
+            if c in items[:k] and shape[items.index(c)] != n:
+                raise RuntimeError(
+                    f"einsum(): subscript {c} is repeated for operand {where} but the sizes don't match, {n} != "
+                    f"{shape[items.index(c)]}"
+                )
             if old == 1:
                 sizes[c] = n
             elif n not in (1, old):
@@ -148,109 +136,165 @@ def _check_sizes(terms: list[list[str]], operands: list) -> None:
                 )
 
 
-def _summed(t: Any, axes: Sequence[int]) -> Any:
-    return ops.sum(t, tuple(axes), False) if axes else t
+# ------------------------------------------------------------------------------------- the plan
 
 
-def _aligned(t: Any, items: list[str], order: list[str]) -> Any:
-    """t with its indices in the given order, and size 1 where it lacks one."""
-    present = [c for c in order if c in items]
-    perm = tuple(items.index(c) for c in present)
-    if perm != tuple(range(len(perm))):
-        t = apply1(PERMUTE, t, (perm,))
-    for k, c in enumerate(order):
-        if c not in items:
-            t = apply1(UNSQUEEZE, t, (k,))
-    return t
+class Plan:
+    """Operator calls on numbered tensors: the operands are the first, each call makes the next.
 
+    While it is built, `items` holds the index of each dimension of each tensor, and `shapes` the sizes.
+    """
 
-def _pair(a: Any, a_items: list[str], b: Any, b_items: list[str], kept: list[str]) -> tuple[Any, list[str]]:
-    """The product of two operands, summed over indices that are not kept: as one bmm."""
-    sa, sb = shape_of(a), shape_of(b)
-    size_a, size_b = dict(zip(a_items, sa, strict=True)), dict(zip(b_items, sb, strict=True))
-    # an index that only one operand has, or that the other only broadcasts, is summed before the product
-    for items, sizes, other in ((a_items, size_a, size_b), (b_items, size_b, size_a)):
-        gone = [k for k, c in enumerate(items) if c not in kept and (c not in other or other[c] == 1) and sizes[c] != 1]
-        if gone:
-            if items is a_items:
-                a = _summed(a, gone)
-                a_items = [c for k, c in enumerate(a_items) if k not in gone]
-                items = a_items
-            else:
-                b = _summed(b, gone)
-                b_items = [c for k, c in enumerate(b_items) if k not in gone]
-    size_a = dict(zip(a_items, shape_of(a), strict=True))
-    size_b = dict(zip(b_items, shape_of(b), strict=True))
-    order = [c for c in dict.fromkeys([*a_items, *b_items])]
-    both = [c for c in order if size_a.get(c, 1) != 1 and size_b.get(c, 1) != 1]
-    batch = [c for c in both if c in kept]
-    inner = [c for c in both if c not in kept]
-    if not inner:  # nothing to sum: an ordinary product that broadcasts
-        out = apply2(MUL, _aligned(a, a_items, order), _aligned(b, b_items, order))
-        gone = [k for k, c in enumerate(order) if c not in kept]
-        return _summed(out, gone), [c for c in order if c in kept]
-    rows = [c for c in order if c not in both and size_a.get(c, 1) != 1]
-    cols = [c for c in order if c not in both and c not in rows and (size_b.get(c, 1) != 1 or c in kept)]
+    def __init__(self, terms: list[list[str]], shapes: Sequence[tuple]) -> None:
+        self.items = [list(t) for t in terms]
+        self.shapes = [tuple(s) for s in shapes]
+        self.steps: list[tuple] = []
 
-    def flat(t: Any, items: list[str], groups: list[list[str]], sizes: dict[str, int]) -> Any:
+    def add(self, step: tuple, items: list[str], shape: tuple) -> int:
+        self.steps.append(step)
+        self.items.append(items)
+        self.shapes.append(shape)
+        return len(self.shapes) - 1
+
+    def sizes(self, t: int) -> dict[str, int]:
+        return dict(zip(self.items[t], self.shapes[t], strict=True))
+
+    def diagonal(self, t: int) -> int:
+        """Repeated indices of one operand as its diagonal, which is the last dimension."""
+        for c in sorted(set(self.items[t])):
+            while self.items[t].count(c) > 1:
+                items, shape = self.items[t], self.shapes[t]
+                i = items.index(c)
+                j = items.index(c, i + 1)
+                rest = [k for k in range(len(items)) if k not in (i, j)]
+                t = self.add(
+                    ("diagonal", t, (0, i, j)), [items[k] for k in rest] + [c], (*[shape[k] for k in rest], shape[i])
+                )
+        return t
+
+    def sum(self, t: int, gone: Sequence[str]) -> int:
+        axes = tuple([k for k, c in enumerate(self.items[t]) if c in gone])
+        if not axes:
+            return t
+        rest = [k for k in range(len(self.items[t])) if k not in axes]
+        return self.add(("sum", t, axes), [self.items[t][k] for k in rest], tuple([self.shapes[t][k] for k in rest]))
+
+    def permute(self, t: int, order: Sequence[str]) -> int:
+        """The dimensions of t in an order that names all of them."""
+        perm = tuple([self.items[t].index(c) for c in order])
+        if perm == tuple(range(len(perm))):
+            return t
+        return self.add(("permute", t, (perm,)), list(order), tuple([self.shapes[t][k] for k in perm]))
+
+    def reshape(self, t: int, items: list[str], shape: tuple, always: bool = False) -> int:
+        if shape == self.shapes[t] and not always:
+            self.items[t] = items
+            return t
+        return self.add(("reshape", t, shape), items, shape)
+
+    def align(self, t: int, order: Sequence[str]) -> int:
+        """t with its indices in the given order, and size 1 where it lacks one."""
+        t = self.permute(t, [c for c in order if c in self.items[t]])
+        sizes = self.sizes(t)
+        return self.reshape(t, list(order), tuple([sizes.get(c, 1) for c in order]))
+
+    def expand(self, t: int, shape: tuple) -> int:
+        return t if self.shapes[t] == shape else self.add(("expand", t, (shape,)), self.items[t], shape)
+
+    def pair(self, a: int, b: int, kept: Sequence[str]) -> int:
+        """The product of two tensors, summed over indices that are not kept."""
+        size_a, size_b = self.sizes(a), self.sizes(b)
+        # an index that only one has, or that the other only broadcasts, is summed before the product
+        a = self.sum(a, [c for c, n in size_a.items() if c not in kept and n != 1 and size_b.get(c, 1) == 1])
+        b = self.sum(b, [c for c, n in size_b.items() if c not in kept and n != 1 and size_a.get(c, 1) == 1])
+        size_a, size_b = self.sizes(a), self.sizes(b)
+        order = list(dict.fromkeys([*size_a, *size_b]))
+        both = [c for c in order if size_a.get(c, 1) != 1 and size_b.get(c, 1) != 1]
+        batch, inner = [c for c in both if c in kept], [c for c in both if c not in kept]
+        if not inner:  # nothing to sum: an ordinary product that broadcasts
+            x, y = self.align(a, order), self.align(b, order)
+            shape = tuple([n if m == 1 else m for n, m in zip(self.shapes[x], self.shapes[y], strict=True)])
+            return self.sum(self.add(("mul", x, y), order, shape), [c for c in order if c not in kept])
+        rows = [c for c in order if c not in both and size_a.get(c, 1) != 1]
+        cols = [c for c in order if c not in both and c not in rows and (size_b.get(c, 1) != 1 or c in kept)]
+        x, y = self.stack(a, [batch, rows, inner]), self.stack(b, [batch, inner, cols])
+        n, m, p = self.shapes[x][:-2], self.shapes[x][-2], self.shapes[y][-1]
+        out = self.add(("mm" if not batch else "bmm", x, y), [], (*n, m, p))
+        shape = tuple([size_a[c] for c in (*batch, *rows)] + [size_b.get(c, 1) for c in cols])
+        return self.reshape(out, [*batch, *rows, *cols], shape, True)
+
+    def stack(self, t: int, groups: list[list[str]]) -> int:
+        """t as a stack of matrices, or as a matrix when the first group is empty."""
         wanted = [c for group in groups for c in group]
-        spare = [c for c in items if c not in wanted]  # of size 1
-        t = _aligned(t, items, [*wanted, *spare])
+        sizes = self.sizes(t)
+        t = self.align(t, [*wanted, *[c for c in self.items[t] if c not in wanted]])  # the others have size 1
         shape = []
-        for group in groups:
+        for group in groups if groups[0] else groups[1:]:
             n = 1
             for c in group:
                 n *= sizes.get(c, 1)
             shape.append(n)
-        return reshaped(t, tuple(shape))
+        before = self.items[t]
+        if tuple(shape) == self.shapes[t]:
+            return t
+        return self.reshape(t, before, tuple(shape), True)
 
-    out = apply_n(BMM, [flat(a, a_items, [batch, rows, inner], size_a), flat(b, b_items, [batch, inner, cols], size_b)])
-    shape = [size_a[c] for c in batch] + [size_a[c] for c in rows] + [size_b.get(c, 1) for c in cols]
-    return reshaped(out, tuple(shape)), [*batch, *rows, *cols]
 
-
-def contract(terms: list[list[str]], output: list[str] | None, operands: list) -> Any:
-    """The sum of products that the indices describe."""
-    if len(terms) < len(operands):
+@functools.lru_cache(maxsize=512)
+def plan(equation: str, shapes: tuple) -> tuple:
+    """The operator calls for an equation and the operands' shapes."""
+    terms, output = read_equation(equation)
+    if len(terms) < len(shapes):
         raise RuntimeError("einsum(): more operands were provided than specified in the equation")
-    if len(terms) > len(operands):
+    if len(terms) > len(shapes):
         raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
     n_hidden = 0
-    for where, t in enumerate(operands):
-        named = [c for c in terms[where] if c != ELLIPSIS]
+    for where, shape in enumerate(shapes):
         if ELLIPSIS in terms[where]:
-            n_hidden = max(n_hidden, len(shape_of(t)) - len(named))
-        terms[where] = _numbered(terms[where], len(shape_of(t)), where)
+            n_hidden = max(n_hidden, len(shape) - len(terms[where]) + 1)
+        terms[where] = _numbered(terms[where], len(shape), where)
     wanted = _output(terms, output, n_hidden)
-    for where, t in enumerate(operands):
-        operands[where], terms[where] = _unrepeated(t, terms[where], where)
-    _check_sizes(terms, operands)
-    result, items = operands[0], terms[0]
-    for k in range(1, len(operands)):
-        later = set(wanted).union(*terms[k + 1 :])
-        kept = [c for c in dict.fromkeys([*items, *terms[k]]) if c in later]
-        result, items = _pair(result, items, operands[k], terms[k], kept)
-    gone = [k for k, c in enumerate(items) if c not in wanted]
-    if len(operands) == 1:
-        order = [c for c in wanted if c in items] + [items[k] for k in gone]
-        result = _aligned(result, items, order)
-        result = _summed(result, range(len(order) - len(gone), len(order)))
-        items = order[: len(order) - len(gone)]
-        return _broadcast(result, items, wanted, operands, terms)
-    result = _summed(result, gone)
-    items = [c for c in items if c in wanted]
-    return _broadcast(_aligned(result, items, wanted), wanted, wanted, operands, terms)
-
-
-def _broadcast(t: Any, items: list[str], wanted: list[str], operands: list, terms: list[list[str]]) -> Any:
-    """Sizes of 1 stretched to what another operand of the same index has."""
-    sizes = {c: 1 for c in wanted}
-    for term, x in zip(terms, operands, strict=True):
-        for c, n in zip(term, shape_of(x), strict=True):
+    _check_sizes(terms, shapes)
+    made = Plan(terms, shapes)
+    parts = [made.diagonal(k) for k in range(len(shapes))]
+    result = parts[0]
+    for k, part in enumerate(parts[1:], 1):
+        later = set(wanted).union(*[made.items[p] for p in parts[k + 1 :]])
+        kept = [c for c in dict.fromkeys([*made.items[result], *made.items[part]]) if c in later]
+        result = made.pair(result, part, kept)
+    result = made.sum(result, [c for c in made.items[result] if c not in wanted])
+    result = made.align(result, wanted)
+    sizes = dict.fromkeys(wanted, 1)
+    for term, shape in zip(terms, shapes, strict=True):
+        for c, n in zip(term, shape, strict=True):
             if c in sizes and n != 1:
                 sizes[c] = n
-    shape = tuple(sizes[c] for c in items)
-    return t if tuple(shape_of(t)) == shape else apply1(EXPAND, t, (shape,))
+    made.expand(result, tuple([sizes[c] for c in wanted]))
+    return tuple(made.steps)
+
+
+def contract(equation: str, operands: list) -> Any:
+    """Run the plan of an equation on its operands."""
+    values = list(operands)
+    for kind, i, arg in plan(equation, tuple([tuple(shape_of(t)) for t in operands])):
+        x = values[i]
+        if kind == "permute":
+            values.append(apply1(PERMUTE, x, arg))
+        elif kind == "reshape":
+            values.append(reshaped(x, arg))
+        elif kind == "mm":
+            values.append(apply_n(MM, [x, values[arg]]))
+        elif kind == "bmm":
+            values.append(apply_n(BMM, [x, values[arg]]))
+        elif kind == "mul":
+            values.append(apply2(MUL, x, values[arg]))
+        elif kind == "sum":
+            values.append(ops.sum(x, arg, False))
+        elif kind == "expand":
+            values.append(apply1(EXPAND, x, arg))
+        else:
+            values.append(apply1(DIAGONAL, x, arg))
+    return ops.alias(values[-1]) if len(values) == len(operands) else values[-1]
 
 
 @public(
@@ -303,13 +347,13 @@ def einsum(*args: Any) -> Any:
             "subscripts list"
         )
     if isinstance(args[0], TensorBase):
-        terms, output, operands = _from_sublists(args)
+        equation, operands = _from_sublists(args)
     else:
         operands = list(args[1:])
         if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
             operands = list(operands[0])
-        terms, output = read_equation(args[0])
+        equation = args[0]
     for i, x in enumerate(operands):
         if not isinstance(x, TensorBase):
             raise TypeError(f"einsum(): operand {i} must be a Tensor, not {type(x).__name__}")
-    return contract(terms, output, operands)
+    return contract(equation, operands)

@@ -260,7 +260,7 @@ def ravel(input: Any) -> Any:
 
 
 def _unsqueeze(a: np.ndarray, dim: int) -> np.ndarray:
-    if a.flags.c_contiguous:  # a reshape gives the new axis PyTorch's stride, and is faster
+    if a.flags.c_contiguous and a.size:  # a reshape gives the new axis PyTorch's stride, and is faster
         shape = a.shape
         dim = dim + len(shape) + 1 if dim < 0 else dim
         return a.reshape((*shape[:dim], 1, *shape[dim:]))
