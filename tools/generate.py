@@ -86,6 +86,24 @@ NUMBERS = '''    def __pow__(self, other: Any) -> Any:
     def __rdiv__(self, other: Any) -> Any:
         return apply2(MUL, apply1(RECIPROCAL, self), other)
 
+    @property
+    def real(self) -> Any:
+        """The real part, a view; the tensor itself when it is real."""
+        return state.front("real", (self,), None)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        state.front("real", (self,), None).copy_(value)
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part, a view."""
+        return state.front("imag", (self,), None)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        state.front("imag", (self,), None).copy_(value)
+
     def __abs__(self) -> Any:
         return apply1(ABS, self)
 

@@ -36,7 +36,7 @@ def relu(a: np.ndarray) -> np.ndarray:
 
 
 def relu_into(a: np.ndarray, out: np.ndarray) -> None:
-    np.maximum(a, ZEROS[a.dtype], out)
+    np.maximum(a, ZEROS[a.dtype], out=out)
 
 
 relu.into = relu_into                                                         # type: ignore[attr-defined]
@@ -52,7 +52,7 @@ def leaky_relu(a: np.ndarray, slope: float) -> np.ndarray:
     floats("leaky_relu_cpu", a)
     t = np.multiply(a, scalar(slope, a.dtype), new(a))
     if 0 <= slope <= 1:
-        return np.maximum(a, t, t)
+        return np.maximum(a, t, out=t)
     return np.where(np.greater(a, ZEROS[a.dtype]), a, t)
 
 
@@ -68,7 +68,7 @@ def elu(a: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.nda
     """scale * (a if a > 0 else alpha * (exp(input_scale * a) - 1))"""
     floats("elu_cpu", a)
     d = a.dtype
-    t = np.minimum(a, ZEROS[d], new(a))
+    t = np.minimum(a, ZEROS[d], out=new(a))
     if input_scale != 1:
         np.multiply(t, scalar(input_scale, d), t)
     np.expm1(t, t)
@@ -83,7 +83,7 @@ def elu(a: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.nda
 @wide
 def elu_backward(g: np.ndarray, a: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.ndarray:
     d = a.dtype
-    t = np.minimum(a, ZEROS[d], new(a))
+    t = np.minimum(a, ZEROS[d], out=new(a))
     if input_scale != 1:
         np.multiply(t, scalar(input_scale, d), t)
     np.exp(t, t)
@@ -249,8 +249,8 @@ def hardtanh(a: np.ndarray, low: Any, high: Any) -> np.ndarray:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     if a.dtype.kind == "c":
         raise not_implemented("hardtanh_cpu", a)
-    x = np.maximum(a, scalar(low, a.dtype), new(a))
-    return np.minimum(x, scalar(high, a.dtype), x)
+    x = np.maximum(a, scalar(low, a.dtype), out=new(a))
+    return np.minimum(x, scalar(high, a.dtype), out=x)
 
 
 def hardtanh_backward(g: np.ndarray, a: np.ndarray, low: Any, high: Any) -> np.ndarray:
@@ -264,8 +264,8 @@ def hardsigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     floats("hardsigmoid_cpu", a)
     d = a.dtype
     out = np.add(a, scalar(3, d), out)
-    np.maximum(out, ZEROS[d], out)
-    np.minimum(out, scalar(6, d), out)
+    np.maximum(out, ZEROS[d], out=out)
+    np.minimum(out, scalar(6, d), out=out)
     return np.true_divide(out, scalar(6, d), out)
 
 
@@ -281,8 +281,8 @@ def hardswish(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     floats("hardswish_cpu", a)
     d = a.dtype
     out = np.add(a, scalar(3, d), out)
-    np.maximum(out, ZEROS[d], out)
-    np.minimum(out, scalar(6, d), out)
+    np.maximum(out, ZEROS[d], out=out)
+    np.minimum(out, scalar(6, d), out=out)
     np.multiply(out, a, out)
     return np.true_divide(out, scalar(6, d), out)
 

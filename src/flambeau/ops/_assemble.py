@@ -136,6 +136,7 @@ def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], othe
     before = self
     if recording:
         before = make(state.xp.clone(array_of(self)))
+        before._tangent = self._tangent
         if requires(self):
             node = grad_fn(self)
             before._node, before._nr, before._rg = node, self._nr, node is not None

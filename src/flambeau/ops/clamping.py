@@ -8,7 +8,7 @@ import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
 from flambeau.core.objects import TensorBase, dtype_of
-from flambeau.kernels.pointwise import keep, scalar
+from flambeau.kernels.pointwise import keep, new, scalar
 
 from ._args import tensor
 from ._pointwise import common, fused, is_number
@@ -24,8 +24,8 @@ def _clamp(a: np.ndarray, low: Any, high: Any) -> np.ndarray:
         return np.minimum(a, scalar(high, a.dtype))
     if high is None:
         return np.maximum(a, scalar(low, a.dtype))
-    x = np.maximum(a, scalar(low, a.dtype))
-    return np.minimum(x, scalar(high, a.dtype), x) if isinstance(x, np.ndarray) else np.minimum(x, scalar(high, a.dtype))
+    x = np.maximum(a, scalar(low, a.dtype), out=new(a))
+    return np.minimum(x, scalar(high, a.dtype), out=x)
 
 
 def _clamp_backward(g: np.ndarray, a: np.ndarray, low: Any, high: Any) -> np.ndarray:

@@ -175,7 +175,7 @@ def _extremum(name: str, ufunc: Any, doc: str, result: str, **formulas: Any) -> 
             raise not_implemented(f"{name}_cpu", a)
         return ufunc(a, b)
 
-    binary(name, kernel, into=ufunc, numbers=False, expr=f"{name}(self, other)", inplace=False,
+    binary(name, kernel, numbers=False, expr=f"{name}(self, other)", inplace=False,
            example=("flambeau.tensor([1., 5.]), flambeau.tensor([3., 2.])", result), doc=doc, **formulas)
 
 
