@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from flambeau.core.engine import run_backward
 from flambeau.core.errors import AutogradError, unused_error
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.objects import Node, TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.state import state
 from flambeau.core.views import grad_fn
 
@@ -178,8 +180,20 @@ def _finish(results: list, wanted: list, allow: bool, materialize: bool) -> tupl
             if not allow:
                 raise unused_error(i)
             if materialize:
-                results[i] = make(state.xp.zeros_like(array_of(wanted[i])))
+                results[i] = _zeros_at(wanted[i])
     return tuple(results)
+
+
+def _zeros_at(target: Any) -> TensorBase:
+    """Zeros like a tensor, or like the output that a GradientEdge names."""
+    if isinstance(target, TensorBase):
+        return make(state.xp.zeros_like(array_of(target)))
+    if not isinstance(target.node, Node):
+        return make(state.xp.zeros_like(array_of(target.node.variable)))
+    x = target.node.extra
+    several = x is not None and x.metas is not None
+    shape, dtype = x.metas[target.output_nr] if several else (target.node.shape, target.node.dtype)
+    return make(np.zeros(tuple(shape), dtype))
 
 
 def _batched(roots: list, wanted: list, grads: Any, keep: bool, create: bool, allow: bool, materialize: bool) -> tuple:

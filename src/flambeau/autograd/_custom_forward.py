@@ -7,9 +7,9 @@ from typing import Any
 from flambeau.core.objects import TensorBase
 from flambeau.core.state import state
 
-from ._tangents import any_tangent, materialized, off, set_tangent, tangent_of
+from ._tangents import any_level, any_tangent, materialized, off, set_aligned, tangent_of
 
-__all__ = ["any_tangent", "off", "run_jvp"]
+__all__ = ["any_level", "any_tangent", "off", "run_jvp"]
 
 
 def run_jvp(cls: Any, ctx: Any, args: tuple, results: list, dirty: tuple, single: bool) -> None:
@@ -40,6 +40,6 @@ def run_jvp(cls: Any, ctx: Any, args: tuple, results: list, dirty: tuple, single
         elif t is not None:
             if not isinstance(t, TensorBase):
                 raise TypeError(f"{cls.__name__}: jvp must return tensors or None, not {type(t).__name__}")
-            set_tangent(r, t)
+            set_aligned(r, t)
 
 

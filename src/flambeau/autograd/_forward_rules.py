@@ -18,7 +18,7 @@ from flambeau.core.op import DTYPE, DTYPES, INPUTS, NEEDS, OUT, PARAM, SHAPE, SH
 from flambeau.core.state import grad_enabled, set_grad_enabled, state
 from flambeau.core.views import grad_fn
 
-from ._tangents import active, any_tangent, materialized, off, set_tangent, tangent_of
+from ._tangents import active, any_tangent, materialized, off, set_aligned, set_tangent, tangent_of
 
 COPY = slot("copy")
 
@@ -49,7 +49,7 @@ def intercept(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
             given = list(zip(outs, made, strict=True))
             for o, t in given:
                 if t is not None and state.is_float(dtype_of(o)):
-                    set_tangent(o, t)
+                    set_aligned(o, t)
             carry(outs[0]._node if op.n_out == 1 else next((o._node for o in outs if o._node is not None), None), op, inputs,
                   outs)
         return out

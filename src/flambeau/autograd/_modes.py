@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,9 @@ class Mode:
 
     def __call__(self, fn: Callable) -> Callable:
         if inspect.isclass(fn):
-            raise TypeError(f"decorate functions and methods with {type(self).__name__}, not the class {fn.__name__}")
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or "
+                f"methods: write the decorator on {fn.__name__}.__init__, which is what it covers now.", FutureWarning, stacklevel=2)
         if inspect.isgeneratorfunction(fn):
             return self._generator(fn)
 

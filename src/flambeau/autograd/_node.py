@@ -28,8 +28,7 @@ from flambeau.core.op import OUT, Op
 from flambeau.core.origin import quoted, scope_path
 from flambeau.core.saved import needs_saved, read_input, read_output
 from flambeau.core.state import bump_meta_epoch, state
-
-from ._handle import Handle, next_number
+from flambeau.tensor._autograd import TensorHookHandle as Handle
 
 
 class InputMeta:
@@ -197,8 +196,6 @@ class NodeView(Node):
         if raw or name.startswith("_saved_"):
             what = name[11:] if raw else name[7:]
             place = _locate(self, what)
-            if place is None and what.startswith("result"):
-                place = _locate(self, what)
             if place is not None:
                 kind, i = place
                 if kind == "param":
@@ -221,10 +218,11 @@ class NodeView(Node):
 def _add(hooks: list, fn: Callable) -> Handle:
     if not callable(fn):
         raise TypeError(f"a hook is a function, not {type(fn).__name__}")
-    number = next_number()
-    hooks.append([number, fn])
+    handle = Handle()
+    hooks.append([handle.id, fn])
+    handle._entries = hooks
     bump_meta_epoch()
-    return Handle(hooks, number)
+    return handle
 
 
 def next_function(node: Node, i: int) -> tuple:

@@ -11,7 +11,7 @@ import numpy as np
 
 from flambeau.core.interception import FORWARD_MODE, limit, set_limit
 from flambeau.core.objects import TensorBase, array_of, make, requires
-from flambeau.core.state import local
+from flambeau.core.state import local, state
 
 
 class Level:
@@ -22,6 +22,11 @@ class Level:
 
 
 _levels: list[Level] = []
+
+
+def any_level() -> bool:
+    """Whether some forward-mode level is entered."""
+    return bool(_levels)
 
 
 def active() -> bool:
@@ -65,6 +70,15 @@ def set_tangent(t: TensorBase, tangent: TensorBase) -> None:
     t._tangent = tangent
     if _levels:
         _levels[-1].tensors.append(weakref.ref(t))
+
+
+def set_aligned(t: TensorBase, tangent: TensorBase) -> None:
+    """set_tangent, with the tangent in t's memory order: a view of t taken later is then a view of the tangent too."""
+    a, b = array_of(t), array_of(tangent)
+    if a.ndim > 1 and a.strides != b.strides and a.size and 0 not in a.strides:
+        with off():
+            tangent = state.ops.clone_as(tangent, a.strides)
+    set_tangent(t, tangent)
 
 
 def cut(t: TensorBase) -> TensorBase:

@@ -17,7 +17,7 @@ from flambeau.core.state import local, state
 
 from ._forward_rules import intercept
 from ._modes import Mode
-from ._tangents import Level, _levels, off, set_tangent, tangent_of
+from ._tangents import Level, _levels, off, set_aligned, tangent_of
 
 _current_level = -1
 
@@ -109,7 +109,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         dual = apply1(ALIAS[0], tensor)
         if type(dual) is not type(tensor):
             dual.__class__ = type(tensor)
-    set_tangent(dual, tangent)
+    set_aligned(dual, tangent)
     return dual
 
 

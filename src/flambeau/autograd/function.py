@@ -287,16 +287,11 @@ def _apply(cls: Any, args: tuple) -> Any:
     if grad_enabled() and True in needs:
         node = _new_node(cls, args, attributes)
     ctx = cls._ctx_class(node, attributes)
-    with _custom_forward.off():
-        old = set_grad_enabled(False)
-        try:
-            if _is_setup_context_defined(cls.setup_context):
-                output = cls.forward(*args)
-                cls.setup_context(ctx, args, output)
-            else:
-                output = cls.forward(ctx, *args)
-        finally:
-            set_grad_enabled(old)
+    if _custom_forward.any_level():
+        with _custom_forward.off():
+            output = _forward(cls, ctx, args)
+    else:
+        output = _forward(cls, ctx, args)
     single = not isinstance(output, tuple)
     outputs = [output] if single else list(output)
     dirty = attributes.pop("dirty_tensors", None) or ()
@@ -310,6 +305,18 @@ def _apply(cls: Any, args: tuple) -> Any:
         _custom_forward.run_jvp(cls, ctx, args, results, dirty, single)
     attributes.pop("saved_for_forward", None)
     return results[0] if single else tuple(results)
+
+
+def _forward(cls: Any, ctx: Any, args: tuple) -> Any:
+    old = set_grad_enabled(False)
+    try:
+        if _is_setup_context_defined(cls.setup_context):
+            output = cls.forward(*args)
+            cls.setup_context(ctx, args, output)
+            return output
+        return cls.forward(ctx, *args)
+    finally:
+        set_grad_enabled(old)
 
 
 def _new_node(cls: Any, args: tuple, attributes: dict) -> Node:

@@ -16,8 +16,8 @@ from flambeau.core.objects import Cell, TensorBase, array_of, cell_of, make, req
 from flambeau.core.state import local, saved_hooks_changed, state
 from flambeau.core.tasks import current_call, notes_of, will_reach
 from flambeau.core.views import grad_fn
+from flambeau.tensor._autograd import TensorHookHandle as Handle
 
-from ._handle import Handle
 from ._node import AccumulateGrad, NodeView, accumulator, show
 
 __all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
@@ -146,6 +146,7 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 class _MultiHandle(Handle):
     def __init__(self, handles: Sequence[Any]) -> None:
+        super().__init__()
         self.handles = tuple(handles)
 
     def remove(self) -> None:
@@ -275,7 +276,7 @@ def set_override_stale_capture_stream(enabled: bool) -> None:
 
 
 def region_activation_memory_budget(*args: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError("region_activation_memory_budget() plans memory of torch.compile, which flambeau does otherwise: use "
-                              "utils.checkpoint for the regions that should be computed again")
+    raise NotImplementedError("region_activation_memory_budget() plans the memory of torch.compile, which flambeau does not "
+                              "have: use utils.checkpoint for the regions that should be computed again")
 
 
