@@ -125,6 +125,19 @@ def _asks_grad(values: Any) -> bool:
     return False
 
 
+def _tensors_in(values: Any) -> list[TensorBase]:
+    if isinstance(values, TensorBase):
+        return [values]
+    if isinstance(values, dict):
+        values = tuple(values.values())
+    return [t for v in values for t in _tensors_in(v)] if isinstance(values, (tuple, list)) else []
+
+
+def shares_memory(a: TensorBase, b: TensorBase) -> bool:
+    """Whether an element of a may be an element of b."""
+    return a._array is not None and b._array is not None and np.may_share_memory(a._array, b._array)
+
+
 def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], others: Any = ()) -> TensorBase:
     """self.op_(): the result of `compute`, a function of self's old value, is written into self.
 
@@ -133,6 +146,10 @@ def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], othe
     """
     recording = grad_enabled() and (requires(self) or _asks_grad(others))
     check_writable(op, self, requires(self), recording)
+    if op.no_overlap and any(t is not self and shares_memory(self, t) or t is self for t in _tensors_in(others)):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+            "location. Please clone() the tensor before performing the operation.")
     before = self
     if recording:
         before = make(state.xp.clone(array_of(self)))
