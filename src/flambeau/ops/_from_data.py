@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.dtype import by_array_type
-from flambeau.core.objects import TensorBase, array_of
+from flambeau.core.objects import TensorBase, array_of, requires
 from flambeau.kernels.casting import cast
 from flambeau.kernels.promotion import number_dtype, promote_types
 from flambeau.kernels.services import default_array_type
@@ -157,6 +157,10 @@ def _number(x: Any) -> tuple[np.dtype, Any]:
             raise ValueError(
                 f"only one element tensors can be converted to Python scalars: a tensor of shape {list(a.shape)} inside a "
                 "list. Join tensors with torch.stack(list) or torch.cat(list).")
+        if requires(x):
+            warnings.warn("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the new "
+                          "tensor has no history, so no gradient flows to the ones in the list. Use torch.stack(list) to keep "
+                          "it, or detach() them.", UserWarning, stacklevel=6)
         return a.dtype, _python(a)
     if isinstance(x, (np.generic, np.ndarray)):
         a = checked_array(np.asarray(x))

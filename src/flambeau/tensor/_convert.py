@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,15 @@ def _real(x: Any, dtype: str) -> Any:
                                ".real or .abs() first.")
         return x.real
     return x
+
+
+def _warn_of_grad(t: Any) -> None:
+    """A number has no history; Python and NumPy ask for one in places where that is easily overlooked."""
+    if requires(t):
+        warnings.warn("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the number has "
+                      "no history, so no gradient flows through it. Use tensor.detach() or tensor.item() to say that this is "
+                      "meant; to fill an array and keep the gradient, use torch.stack() or write into a tensor.",
+                      UserWarning, stacklevel=3)
 
 
 class Conversions:
@@ -131,9 +141,11 @@ class Conversions:
         return int(_real(_only(self, "Tensor.__int__()"), "int64"))
 
     def __float__(self: Any) -> float:
+        _warn_of_grad(self)
         return float(_real(_only(self, "Tensor.__float__()"), "double"))
 
     def __complex__(self: Any) -> complex:
+        _warn_of_grad(self)
         return complex(_only(self, "Tensor.__complex__()"))
 
     def __index__(self: Any) -> int:
