@@ -201,6 +201,7 @@ LINEAR_NO_BIAS = primitive(
     "linear",
     kernel.linear,
     inputs=("input", "weight"),
+    promotes=False,
     expr=KERNEL,
     node="MmBackward0",
     input=_input_grad,
@@ -220,6 +221,7 @@ LINEAR_ND_NO_BIAS = primitive(
     "linear_nd",
     kernel.linear,
     inputs=("input", "weight"),
+    promotes=False,
     expr=KERNEL,
     node="UnsafeViewBackward0",
     input=_nd_input_grad,
@@ -268,7 +270,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     n = len(shape_of(tensor(input, "linear")))
     n_weight = len(shape_of(tensor(weight, "linear", "weight", 2)))
     if n == 2 and n_weight == 2:
-        return apply_n(LINEAR_NO_BIAS, [input, weight]) if bias is None else apply_n(LINEAR, [bias, input, weight])
+        return apply2(LINEAR_NO_BIAS, input, weight) if bias is None else apply_n(LINEAR, [bias, input, weight])
     if n_weight == 1 or n == 0 or (n == 1 and bias is None):
         out = product(input, apply1(T, weight) if n_weight == 2 else weight)
         return out if bias is None else apply2(ADD, out, bias)
@@ -276,7 +278,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         raise RuntimeError(
             f"linear(): weight must be a matrix (out_features, in_features), got shape {list(shape_of(weight))}"
         )
-    return apply_n(LINEAR_ND_NO_BIAS, [input, weight]) if bias is None else apply_n(LINEAR_ND, [bias, input, weight])
+    return apply2(LINEAR_ND_NO_BIAS, input, weight) if bias is None else apply_n(LINEAR_ND, [bias, input, weight])
 
 
 @public(
@@ -318,6 +320,6 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     for size in s1[:-1]:
         rows *= size
     by_first = reshaped(apply1(PERMUTE, weight, ((1, 0, 2),)), (n1, n_out * n2))
-    half = reshaped(apply_n(MM, [reshaped(input1, (rows, n1)), by_first]), (rows, n_out, n2))
-    out = reshaped(apply_n(BMM, [half, reshaped(input2, (rows, n2, 1))]), (*s1[:-1], n_out))
+    half = reshaped(apply2(MM, reshaped(input1, (rows, n1)), by_first), (rows, n_out, n2))
+    out = reshaped(apply2(BMM, half, reshaped(input2, (rows, n2, 1))), (*s1[:-1], n_out))
     return out if bias is None else apply2(ADD, out, bias)

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.apply import apply1, apply2, apply_n
+from flambeau.core.apply import apply1, apply2
 from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.op import slot
 
@@ -283,9 +283,9 @@ def contract(equation: str, operands: list) -> Any:
         elif kind == "reshape":
             values.append(reshaped(x, arg))
         elif kind == "mm":
-            values.append(apply_n(MM, [x, values[arg]]))
+            values.append(apply2(MM, x, values[arg]))
         elif kind == "bmm":
-            values.append(apply_n(BMM, [x, values[arg]]))
+            values.append(apply2(BMM, x, values[arg]))
         elif kind == "mul":
             values.append(apply2(MUL, x, values[arg]))
         elif kind == "sum":

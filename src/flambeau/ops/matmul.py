@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.apply import apply1, apply2, apply_n
+from flambeau.core.apply import apply1, apply2
 from flambeau.core.objects import TensorBase, requires, shape_of
 from flambeau.core.op import slot
 from flambeau.kernels import layout
@@ -27,6 +27,7 @@ MM = primitive(
     "mm",
     kernel.mm,
     inputs=("self", "mat2"),
+    promotes=False,
     expr=KERNEL,
     self=lambda xp, g, mat2: xp.mm(g, xp.t(xp.conj(mat2))),
     mat2=lambda xp, g, self: xp.mm(xp.t(xp.conj(self)), g),
@@ -35,6 +36,7 @@ MV = primitive(
     "mv",
     kernel.mv,
     inputs=("self", "vec"),
+    promotes=False,
     expr=KERNEL,
     self=lambda xp, g, vec: xp.outer(g, xp.conj(vec)),
     vec=lambda xp, g, self: xp.mv(xp.t(xp.conj(self)), g),
@@ -43,6 +45,7 @@ DOT = primitive(
     "dot",
     kernel.dot,
     inputs=("self", "tensor"),
+    promotes=False,
     expr=KERNEL,
     self=lambda xp, g, tensor: g * xp.conj(tensor),
     tensor=lambda xp, g, self: g * xp.conj(self),
@@ -51,6 +54,7 @@ VDOT = primitive(
     "vdot",
     kernel.vdot,
     inputs=("self", "other"),
+    promotes=False,
     expr=KERNEL,
     self=lambda xp, g, other: xp.conj(g) * other,
     other=lambda xp, g, self: g * self,
@@ -59,6 +63,7 @@ BMM = primitive(
     "bmm",
     kernel.bmm,
     inputs=("self", "mat2"),
+    promotes=False,
     expr=KERNEL,
     self=lambda xp, g, mat2: xp.bmm(g, xp.transpose(xp.conj(mat2), 1, 2)),
     mat2=lambda xp, g, self: xp.bmm(xp.transpose(xp.conj(self), 1, 2), g),
@@ -110,7 +115,7 @@ def mm(input: Any, mat2: Any) -> Any:
         raise RuntimeError(f"self must be a matrix: mm() got shape {list(shape_of(input))}. Use matmul for other shapes.")
     if len(shape_of(tensor(mat2, "mm", "mat2", 2))) != 2:
         raise RuntimeError(f"mat2 must be a matrix: mm() got shape {list(shape_of(mat2))}. Use matmul for other shapes.")
-    return apply_n(MM, [input, mat2])
+    return apply2(MM, input, mat2)
 
 
 @public(
@@ -125,7 +130,7 @@ def mv(input: Any, vec: Any) -> Any:
     """
     if _dims(tensor(input, "mv"), tensor(vec, "mv", "vec", 2)) != (2, 1):
         raise RuntimeError("vector + matrix @ vector expected, got 1, {}, {}".format(*_dims(input, vec)))
-    return apply_n(MV, [input, vec])
+    return apply2(MV, input, vec)
 
 
 def _two_vectors(name: str, a: Any, b: Any) -> None:
@@ -148,7 +153,7 @@ def dot(input: Any, tensor: Any) -> Any:
     11
     """
     _two_vectors("dot", input, tensor)
-    return apply_n(DOT, [input, tensor])
+    return apply2(DOT, input, tensor)
 
 
 @public(
@@ -162,7 +167,7 @@ def vdot(input: Any, other: Any) -> Any:
     (2+0j)
     """
     _two_vectors("vdot", input, other)
-    return apply_n(VDOT, [input, other])
+    return apply2(VDOT, input, other)
 
 
 @public(
@@ -187,7 +192,7 @@ def bmm(input: Any, mat2: Any) -> Any:
         raise RuntimeError(f"batch1 must be a 3D tensor: bmm() got shape {list(shape_of(input))}. Use matmul to broadcast.")
     if len(shape_of(tensor(mat2, "bmm", "mat2", 2))) != 3:
         raise RuntimeError(f"batch2 must be a 3D tensor: bmm() got shape {list(shape_of(mat2))}. Use matmul to broadcast.")
-    return apply_n(BMM, [input, mat2])
+    return apply2(BMM, input, mat2)
 
 
 @public(
@@ -229,8 +234,8 @@ def _fold(a: TensorBase, b: TensorBase) -> Any:
         rows *= n
     tall = reshaped(a, (rows, shape[-1]))
     if len(shape_of(b)) == 1:
-        return apply1(UNSAFE_VIEW, apply_n(MV, [tall, b]), (tuple(shape[:-1]),))
-    return apply1(UNSAFE_VIEW, apply_n(MM, [tall, b]), ((*shape[:-1], shape_of(b)[1]),))
+        return apply1(UNSAFE_VIEW, apply2(MV, tall, b), (tuple(shape[:-1]),))
+    return apply1(UNSAFE_VIEW, apply2(MM, tall, b), ((*shape[:-1], shape_of(b)[1]),))
 
 
 def _batched(a: TensorBase, b: TensorBase) -> Any:
@@ -249,7 +254,7 @@ def _batched(a: TensorBase, b: TensorBase) -> Any:
             t = apply1(EXPAND, t, ((*batch, *s[-2:]),))
         return t if len(batch) == 1 else reshaped(t, (n, *s[-2:]))
 
-    out = apply_n(BMM, [stack(left, sa), stack(right, sb)])
+    out = apply2(BMM, stack(left, sa), stack(right, sb))
     shape = (*batch, *(() if na == 1 else (m,)), *(() if nb == 1 else (p,)))
     return apply1(UNSAFE_VIEW, out, (shape,))
 
@@ -258,17 +263,17 @@ def product(a: TensorBase, b: TensorBase) -> Any:
     """a @ b for every combination of dimensions."""
     na, nb = len(shape_of(a)), len(shape_of(b))
     if na == 2 and nb == 2:
-        return apply_n(MM, [a, b])
+        return apply2(MM, a, b)
     if na == 0 or nb == 0:
         raise RuntimeError(
             f"both arguments to matmul need to be at least 1D, but they are {na}D and {nb}D. Use * for a scalar."
         )
     if nb == 1 and na == 1:
-        return apply_n(DOT, [a, b])
+        return apply2(DOT, a, b)
     if nb == 1 and na == 2:
-        return apply_n(MV, [a, b])
+        return apply2(MV, a, b)
     if na == 1 and nb == 2:
-        return apply1(SQUEEZE_OWN, apply_n(MM, [apply1(UNSQUEEZE, a, (0,)), b]), (0,))
+        return apply1(SQUEEZE_OWN, apply2(MM, apply1(UNSQUEEZE, a, (0,)), b), (0,))
     if nb <= 2 and _foldable(a, b):
         return _fold(a, b)
     if na <= 2 and requires(a):  # the transposed product folds

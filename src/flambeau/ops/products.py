@@ -45,7 +45,7 @@ def inner(input: Any, other: Any) -> Any:
             f"inner() the last dimension must match on both input tensors but got shapes {list(a)} and {list(b)}"
         )
     if len(a) == 1 and len(b) == 1:
-        return apply_n(DOT, [input, other])
+        return apply2(DOT, input, other)
     return tensordot(input, other, ([-1], [-1]))
 
 
@@ -109,7 +109,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     rest_a, rest_b = [i for i in range(len(sa)) if i not in da], [j for j in range(len(sb)) if j not in db]
     left = _matrix(a, [*rest_a, *da], len(rest_a))
     right = _matrix(b, [*db, *rest_b], len(db))
-    return reshaped(apply_n(MM, [left, right]), tuple([sa[i] for i in rest_a] + [sb[j] for j in rest_b]))
+    return reshaped(apply2(MM, left, right), tuple([sa[i] for i in rest_a] + [sb[j] for j in rest_b]))
 
 
 def _matrix(t: TensorBase, order: list[int], n_rows: int) -> Any:
@@ -250,7 +250,7 @@ def _chain(matrices: Sequence[TensorBase], where: list[list[int]], i: int, j: in
     if i == j:
         return matrices[i]
     k = where[i][j]
-    return apply_n(MM, [_chain(matrices, where, i, k), _chain(matrices, where, k + 1, j)])
+    return apply2(MM, _chain(matrices, where, i, k), _chain(matrices, where, k + 1, j))
 
 
 @public(
