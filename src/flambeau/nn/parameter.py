@@ -11,7 +11,15 @@ from flambeau.tensor._python import attributes
 from flambeau.tensor._torch_function import _disabled_torch_function_impl
 
 
-class Parameter(Tensor):
+class _ParameterMeta(type(Tensor)):  # type: ignore[misc]
+    """A tensor of a subclass that was made a parameter is one."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return type.__instancecheck__(cls, value) or (
+            cls is Parameter and isinstance(value, Tensor) and getattr(value, "_is_param", False))
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that a Module registers as a parameter when it is assigned as an attribute.
 
     Args:
@@ -24,6 +32,7 @@ class Parameter(Tensor):
     """
 
     __torch_function__ = _disabled_torch_function_impl
+    _is_param = True            # printed as "Parameter containing:"
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
@@ -60,15 +69,20 @@ class Parameter(Tensor):
         return (_rebuild_parameter, (self.data, self.requires_grad, attributes(self)))
 
 
-
-
 def _rebuild_parameter(data: Any, requires_grad: bool, own: dict) -> Parameter:
     p = Parameter(data, requires_grad)
     p.__dict__.update(own)
     return p
 
 
-class Buffer(Tensor):
+class _BufferMeta(type(Tensor)):  # type: ignore[misc]
+    """A tensor that was made a buffer is one: its class stays Tensor."""
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return type.__instancecheck__(cls, value) or (isinstance(value, Tensor) and getattr(value, "_is_buffer", False))
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that a Module registers as a buffer when it is assigned as an attribute.
 
     Args:
@@ -91,4 +105,4 @@ class Buffer(Tensor):
 
 def is_parameter(value: Any) -> bool:
     """A Parameter, or a tensor of a subclass that was made one."""
-    return isinstance(value, Parameter) or (isinstance(value, Tensor) and getattr(value, "_is_param", False))
+    return isinstance(value, Tensor) and (type(value) is Parameter or isinstance(value, Parameter))

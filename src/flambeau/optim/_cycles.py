@@ -146,6 +146,7 @@ class CyclicLR(LRScheduler):
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
                 raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+            self.use_beta1 = "betas" in optimizer.defaults
             self.base_momentums = for_each_group(base_momentum, "base_momentum", optimizer)
             self.max_momentums = for_each_group(max_momentum, "max_momentum", optimizer)
             if last_epoch == -1:
@@ -178,7 +179,9 @@ class CyclicLR(LRScheduler):
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
         fn = state.pop("_scale_fn_custom")
-        if fn is not None and hasattr(fn, "__dict__") and not hasattr(fn, "__code__"):
+        if fn is None:
+            state["_scale_fn_custom"] = None
+        elif hasattr(fn, "__dict__") and not hasattr(fn, "__code__"):
             state["_scale_fn_custom"] = dict(vars(fn))
         return state
 

@@ -53,14 +53,10 @@ class ReduceLROnPlateau(LRScheduler):
         self._reset()
 
     def _reset(self) -> None:
+        self.mode_worse = math.inf if self.mode == "min" else -math.inf
         self.best = self.mode_worse
         self.cooldown_counter = 0
         self.num_bad_epochs = 0
-
-    @property
-    def mode_worse(self) -> float:
-        """What anything is better than."""
-        return math.inf if self.mode == "min" else -math.inf
 
     def step(self, metrics: Any, epoch: Any = None) -> None:  # type: ignore[override]
         """Take in a new value of the measure."""

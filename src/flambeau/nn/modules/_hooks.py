@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+import flambeau
 from flambeau.autograd.function import Function
 from flambeau.core.objects import TensorBase
 from flambeau.utils.hooks import RemovableHandle
@@ -107,6 +108,8 @@ class _BackwardHook:
         self.grad_outputs: tuple | None = None
         self.n_inputs = -1
         self.input_index: list[int] = []
+        self.inputs_differentiable = False
+        self.input_likes: list = []          # for each tensor input, how to make zeros in its shape
         self.n_outputs = -1
         self.output_index: list[int] = []
 
@@ -128,15 +131,17 @@ class _BackwardHook:
         args, self.input_index, node = self._through_identity(args)
         self.n_inputs = len(args)
         if node is not None:
+            self.inputs_differentiable = True
+            self.input_likes = [(tuple(args[i].shape), args[i].dtype) for i in self.input_index]
             node.register_hook(self._at_inputs)
         return args
 
     def _at_inputs(self, grad_inputs: tuple, _: tuple) -> Any:
         if self.grad_outputs is None:
             return None
-        full = [None] * self.n_inputs
-        for i, g in zip(self.input_index, grad_inputs, strict=True):
-            full[i] = g
+        full: list = [None] * self.n_inputs
+        for i, g, (shape, dtype) in zip(self.input_index, grad_inputs, self.input_likes, strict=True):
+            full[i] = flambeau.zeros(shape, dtype=dtype) if g is None else g
         given = tuple(full)
         for hook in self.hooks:
             out = hook(self.module, given, self.grad_outputs)
@@ -174,9 +179,11 @@ class _BackwardHook:
                                        f"expected {self.n_outputs}")
                 self.grad_outputs = out
         local = tuple(self.grad_outputs[i] for i in self.output_index)
-        if not self.input_index and self.hooks:
+        if not self.inputs_differentiable and self.hooks:
+            nothing = (None,) * self.n_inputs
             for hook in self.hooks:
-                if hook(self.module, (), self.grad_outputs) is not None:
+                result = hook(self.module, nothing, self.grad_outputs)
+                if result is not None and not (isinstance(result, tuple) and all(r is None for r in result)):
                     raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None "
                                        "or None for all gradients.")
             self.grad_outputs = None
@@ -273,7 +280,7 @@ class Hooks:
                     return result
                 result = backward.outputs(result)
             if old_style:
-                self._register_old_style(result, old_style)
+                self._register_old_style(args, result, old_style)
             return result
         except Exception:
             for hook_id, hook, with_kwargs in self._forward_hook_list():
@@ -314,20 +321,31 @@ class Hooks:
             (full if self._is_full_backward_hook else old).extend(self._backward_hooks.values())
         return full, old
 
-    def _register_old_style(self, result: Any, hooks: list[Callable]) -> None:
+    def _register_old_style(self, args: tuple, result: Any, hooks: list[Callable]) -> None:
         found: list = []
         _tensors_in(result, found)
         node = next((t.grad_fn for t in found if t.grad_fn is not None), None)
         if node is None:
             return
-        warnings.warn(
-            "Using a non-full backward hook when the forward contains multiple autograd Nodes is deprecated: it sees the "
-            "gradients of the last operator only. Use register_full_backward_hook to get the gradients of the module's inputs.",
-            FutureWarning, stacklevel=4) if any(f is not None for f, _ in node.next_functions) and not isinstance(
-                result, (list, dict)) and self._several_nodes(node, found) else None
+        why = _what_old_hooks_miss(args, result, node)
+        if why:
+            warnings.warn(f"Using a non-full backward hook when {why} is deprecated: it sees the gradients of the last operator only. "
+                          "Use register_full_backward_hook to get the gradients of the module's inputs.",
+                          FutureWarning, stacklevel=4)
         for hook in hooks:
             node.register_hook(lambda gi, go, hook=hook: hook(self, gi, go))
 
-    @staticmethod
-    def _several_nodes(node: Any, outputs: list) -> bool:
-        return any(getattr(f, "next_functions", ()) for f, _ in node.next_functions if f is not None)
+
+def _what_old_hooks_miss(args: tuple, result: Any, node: Any) -> str:
+    """Why the gradients at the last node are not those of the module's inputs and outputs; "" when they are."""
+    results = result if isinstance(result, tuple) else (result,)
+    if not all(isinstance(r, TensorBase) for r in results):
+        return "the forward returns something else than a single Tensor or a tuple of Tensors"
+    if not all(isinstance(a, TensorBase) for a in args):
+        return "the forward takes something else than Tensors as inputs"
+    if len({id(r.grad_fn) for r in results if r.grad_fn is not None}) > 1:
+        return "the forward's outputs come from different autograd Nodes"
+    before = {None if a.grad_fn is None else id(a.grad_fn) for a in args}
+    if before != {None if f is None else id(f) for f, _ in node.next_functions}:
+        return "the forward contains multiple autograd Nodes"
+    return ""

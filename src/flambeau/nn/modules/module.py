@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.state import enter_scope, leave_scope
@@ -11,9 +10,20 @@ from flambeau.nn.parameter import is_parameter
 from flambeau.tensor import Tensor
 
 from ._convert import Conversion
-from ._hooks import GLOBAL, Hooks
+from ._hooks import (
+    GLOBAL,
+    Hooks,
+    register_module_backward_hook,
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+    register_module_full_backward_hook,
+    register_module_full_backward_pre_hook,
+)
 from ._state import State
 from ._walk import Walk
+
+__all__ = ["Module", "register_module_backward_hook", "register_module_forward_hook", "register_module_forward_pre_hook",
+           "register_module_full_backward_hook", "register_module_full_backward_pre_hook"]
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
@@ -41,7 +51,7 @@ class Module(Hooks, State, Conversion, Walk):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
-            what = f"unexpected keyword argument '{next(iter(kwargs))}'" if kwargs else (
+            what = f"got an unexpected keyword argument '{next(iter(kwargs))}'" if kwargs else (
                 f"takes 1 positional argument but {len(args) + 1} were given")
             raise TypeError(f"{type(self).__name__}.__init__() {what}")
         d = self.__dict__
@@ -103,7 +113,7 @@ class Module(Hooks, State, Conversion, Walk):
             return
         if not is_parameter(param):
             raise TypeError(
-                f"cannot assign '{type(param).__name__}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+                f"cannot assign '{_typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)")
         if param.grad_fn is not None:
             raise ValueError(
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
@@ -118,7 +128,7 @@ class Module(Hooks, State, Conversion, Walk):
         if hasattr(self, name) and name not in self._buffers:
             raise KeyError(f"attribute '{name}' already exists")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)")
+            raise TypeError(f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)")
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -141,7 +151,7 @@ class Module(Hooks, State, Conversion, Walk):
     @staticmethod
     def _check_name(name: Any, what: str) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{what} name should be a string, not {type(name).__name__}")
+            raise TypeError(f"{what} name should be a string, but got {type(name).__name__}")
         if "." in name:
             raise KeyError(f'{what} name can\'t contain ".": {name!r}')
         if name == "":
@@ -170,7 +180,7 @@ class Module(Hooks, State, Conversion, Walk):
         if params is not None and name in params:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{type(value).__name__}' as parameter '{name}' (torch.nn.Parameter or None expected)")
+                    f"cannot assign '{_typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)")
             params[name] = None
             return
         modules = d.get("_modules")
@@ -185,7 +195,7 @@ class Module(Hooks, State, Conversion, Walk):
         if modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{type(value).__name__}' as child module '{name}' (torch.nn.Module or None expected)")
+                    f"cannot assign '{_typename(value)}' as child module '{name}' (torch.nn.Module or None expected)")
             modules[name] = None
             return
         buffers = d.get("_buffers")
@@ -200,7 +210,7 @@ class Module(Hooks, State, Conversion, Walk):
             return
         if buffers is not None and name in buffers:
             if value is not None:
-                raise TypeError(f"cannot assign '{type(value).__name__}' as buffer '{name}' (torch.Tensor or None expected)")
+                raise TypeError(f"cannot assign '{_typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
             buffers[name] = None
             return
         if type(value) in (list, tuple, dict):
@@ -294,6 +304,11 @@ class Module(Hooks, State, Conversion, Walk):
         raise NotImplementedError("Module.compile is not available yet: call the module as it is; results are the same.")
 
 
+def _typename(value: Any) -> str:
+    """The type as PyTorch's messages name it."""
+    return str(value.type()) if type(value) is Tensor else type(value).__name__
+
+
 def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
 
@@ -319,5 +334,3 @@ def _warn_unregistered(module: Module, name: str, value: Any) -> None:
         f"parameters(), state_dict(), to() and train() do not see them and they will not be trained. Use "
         f"torch.nn.{container} instead.", UserWarning, stacklevel=3)
 
-
-ModuleFactory = Callable[..., Module]
