@@ -44,8 +44,8 @@ OPERATORS = {   # dunder: (record, operands swapped)
     "__rshift__": ("bitwise_right_shift", False), "__rrshift__": ("bitwise_right_shift", True),
 }
 INPLACE = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div",
-           "__iand__": "bitwise_and", "__ior__": "bitwise_or", "__ixor__": "bitwise_xor", "__ilshift__": "bitwise_left_shift",
-           "__irshift__": "bitwise_right_shift", "__ifloordiv__": "floor_divide"}
+           "__iand__": "bitwise_and", "__ior__": "bitwise_or", "__ixor__": "bitwise_xor",
+           "__ilshift__": "bitwise_left_shift", "__irshift__": "bitwise_right_shift", "__ifloordiv__": "floor_divide"}
 # Functions whose other arguments (alpha=, rounding_mode=, ...) need an interpreted front
 SLOW_FRONT = {"add", "sub", "div", "rsub", "round", "angle", "logit", "heaviside", "conj"}
 # Operators with a record of their own for a number: `x ** 2`, `2 ** x`, `1 - x`; other numbers than int and float,
@@ -128,7 +128,9 @@ def pointwise_records() -> tuple[list, list]:
     unary, binary = [], []
     for key, record in sorted(ops.REGISTRY.items()):
         op = record.op
-        if op is None or record.name in SLOW_FRONT or not op.pointwise or op.param_names or record.name in _pointwise.SCALAR_FORMS or "torch" not in record.namespaces or key != record.name:
+        if op is None or not op.pointwise or op.param_names or "torch" not in record.namespaces or key != record.name:
+            continue
+        if record.name in SLOW_FRONT or record.name in _pointwise.SCALAR_FORMS:
             continue
         if op.n_in == 1:
             unary.append(record)
@@ -146,7 +148,8 @@ def methods_source() -> str:
     unary, binary = pointwise_records()
     import flambeau.ops._pointwise as ops
 
-    names = sorted({r.op.name for r in unary + binary} | {n for n, _ in OPERATORS.values()} | {"neg", "select", "slice"} | NUMBERS_RECORDS)
+    names = sorted({r.op.name for r in unary + binary} | {n for n, _ in OPERATORS.values()} | NUMBERS_RECORDS
+                   | {"neg", "select", "slice"})
     lines = [HEAD]
     for n in names:
         lines.append(f'{n.upper()}: Final = slot("{n}")\n')
@@ -162,11 +165,13 @@ class Methods(Basics):
     for dunder, (name, swapped) in OPERATORS.items():
         args = "other, self" if swapped else "self, other"
         annotation = "object" if dunder in ("__eq__", "__ne__") else "Any"
-        lines.append(f"    def {dunder}(self, other: {annotation}) -> Any:\n        return apply2({name.upper()}, {args})\n\n")
+        lines.append(f"    def {dunder}(self, other: {annotation}) -> Any:\n"
+                     f"        return apply2({name.upper()}, {args})\n\n")
     lines.append("    def __hash__(self) -> int:\n        return id(self)\n\n")
     lines.append("    def __neg__(self) -> Any:\n        return apply1(NEG, self)\n\n")
     for dunder, name in INPLACE.items():
-        lines.append(f"    def {dunder}(self, other: Any) -> Any:\n        return apply_inplace2({name.upper()}, self, other)\n\n")
+        lines.append(f"    def {dunder}(self, other: Any) -> Any:\n"
+                     f"        return apply_inplace2({name.upper()}, self, other)\n\n")
     lines.append(NUMBERS)
     lines.append('''    def __getitem__(self, key: Any) -> Any:
         if type(key) is int and self._array is not None:
@@ -192,7 +197,8 @@ class Methods(Basics):
                          f'        if r is NotImplemented:\n            raise not_a_tensor("{n}", "other", 1, other)\n'
                          "        return r\n\n")
             if r.inplace:
-                lines.append(f"    def {n}_(self, other: Any) -> Any:\n{refuse}        r = apply_inplace2({up}, self, other)\n"
+                lines.append(f"    def {n}_(self, other: Any) -> Any:\n{refuse}"
+                             f"        r = apply_inplace2({up}, self, other)\n"
                              f'        if r is NotImplemented:\n            raise not_a_tensor("{n}_", "other", 1, other)\n'
                              "        return r\n\n")
     lines.append("\n# Functions of the same names\n\n")
@@ -206,7 +212,8 @@ class Methods(Basics):
     for r in binary:
         for n in plain_names(r):
             up = r.op.name.upper()
-            tensors = " and isinstance(input, TensorBase) and isinstance(other, TensorBase)" if r.name in ops.TENSORS_ONLY else ""
+            both = " and isinstance(input, TensorBase) and isinstance(other, TensorBase)"
+            tensors = both if r.name in ops.TENSORS_ONLY else ""
             lines.append(f"\ndef {n}(input: Any, other: Any, *, out: Any = None) -> Any:\n"
                          f"    if out is None{tensors}:\n"
                          f"        r = apply2({up}, input, other)\n"

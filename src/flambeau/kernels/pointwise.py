@@ -133,7 +133,9 @@ class HalfNumber(np.ndarray):
             else:
                 args.append(x.astype(F32) if exact and is_half(np.asarray(x)) else x)
         if not exact:
-            return getattr(ufunc, method)(*args, **kwargs) if out is None else getattr(ufunc, method)(*args, out=out, **kwargs)
+            if out is not None:
+                kwargs["out"] = out
+            return getattr(ufunc, method)(*args, **kwargs)
         result = np.asarray(ufunc(*args, **kwargs)).astype(self.dtype)
         if out is None:
             return result

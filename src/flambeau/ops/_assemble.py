@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from flambeau.core.apply import constant
 from flambeau.core.errors import not_a_tensor
 from flambeau.core.inplace import apply_inplace1, apply_inplace2, check_writable
-from flambeau.core.objects import (TensorBase, array_of, cell_of, dtype_of, make, requires, set_array, shape_of)
+from flambeau.core.objects import TensorBase, array_of, cell_of, dtype_of, make, requires, set_array, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import grad_enabled, state
 from flambeau.core.views import grad_fn
@@ -22,6 +23,7 @@ from ._record import REGISTRY, Record
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 _COPY = slot("copy")
+_COPY_OVERLAPPING = slot("copy_overlapping")
 
 
 def write_out(name: str, out: Any, result: Any) -> Any:
@@ -42,8 +44,6 @@ def write_out(name: str, out: Any, result: Any) -> Any:
     refuse_cast(r.dtype, a.dtype)
     if a.shape != r.shape:
         if a.size:
-            import warnings
-
             warnings.warn(
                 f"An output with one or more elements was resized since it had shape {list(a.shape)}, which does not match "
                 f"the required output shape {list(r.shape)}. Give an empty tensor, or one of the right shape, as out=.",
@@ -138,6 +138,18 @@ def shares_memory(a: TensorBase, b: TensorBase) -> bool:
     return a._array is not None and b._array is not None and np.may_share_memory(a._array, b._array)
 
 
+def check_overlap(op: Any, self: TensorBase, others: Any) -> None:
+    """Refuse a write that reads other elements of the memory it changes: pointwise operators may read the same ones."""
+    if self._array is None:
+        return
+    for t in _tensors_in(others):
+        if t._array is not None and (shares_memory(self, t) if op.no_overlap else
+                                     op.pointwise and state.xp.partial(self._array, t._array)):
+            raise RuntimeError(
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+                "location. Please clone() the tensor before performing the operation.")
+
+
 def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], others: Any = ()) -> TensorBase:
     """self.op_(): the result of `compute`, a function of self's old value, is written into self.
 
@@ -146,10 +158,7 @@ def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], othe
     """
     recording = grad_enabled() and (requires(self) or _asks_grad(others))
     check_writable(op, self, requires(self), recording)
-    if op.no_overlap and any(t is not self and shares_memory(self, t) or t is self for t in _tensors_in(others)):
-        raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-            "location. Please clone() the tensor before performing the operation.")
+    check_overlap(op, self, others)
     before = self
     if recording:
         before = make(state.xp.clone(array_of(self)))
@@ -163,7 +172,12 @@ def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], othe
             f"output with shape {list(shape_of(self))} doesn't match the broadcast shape {list(shape_of(result))}: "
             f"{op.name}_ cannot change the tensor's shape. Use the out-of-place form.")
     refuse_cast(dtype_of(result), dtype_of(self))
-    apply_inplace2(_COPY, self, result)
+    copy = _COPY
+    if op.overlap_allowed and self._array is not None and state.xp.overlaps(self._array):
+        warnings.warn(f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
+                      "operation: several of its elements are one place in memory.", UserWarning, stacklevel=3)
+        copy = _COPY_OVERLAPPING
+    apply_inplace2(copy, self, result)
     cell = cell_of(self)
     cell.op = op
     if recording and self._view is None and result._node is not None and dtype_of(result) == dtype_of(self):

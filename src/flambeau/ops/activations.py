@@ -38,7 +38,8 @@ def _parametric(name: str, fn: Callable, backward: Callable, composed: Callable,
                 **options: Any) -> Op:
     """An activation with numbers as parameters that saves its input."""
     fused(f"{name}_backward", backward, composed)
-    code = f"lambda xp, g, self{''.join(', ' + p for p in params)}: xp.{name}_backward(g, self{''.join(', ' + p for p in params)})"
+    names = "".join(", " + p for p in params)
+    code = f"lambda xp, g, self{names}: xp.{name}_backward(g, self{names})"
     return primitive(name, fn, params=params, scalars=tuple(p for p in params if p != "approximate"), pointwise=True,
                      same_dtype=True, expr=KERNEL, self=eval(code), **options)  # noqa: S307 (text of our own)
 
@@ -104,8 +105,8 @@ THRESHOLD = primitive("threshold", kernel.threshold, params=("threshold", "value
                       self=lambda xp, g, self, threshold: xp.threshold_backward(g, self, threshold))
 fused("prelu_backward", lambda g, a, weight: kernel.prelu_backward(g, a, weight),
       lambda xp, g, a, weight: xp.linked(xp.keep(g, a > 0) + xp.drop(g * weight, a > 0), a))
-PRELU = primitive("prelu_kernel", kernel.prelu, inputs=("self", "weight"), pointwise=True, expr="self > 0 ? self : self * weight",
-                  node="PreluKernelBackward0",
+PRELU = primitive("prelu_kernel", kernel.prelu, inputs=("self", "weight"), pointwise=True,
+                  expr="self > 0 ? self : self * weight", node="PreluKernelBackward0",
                   self=lambda xp, g, self, weight: xp.prelu_backward(g, self, weight),
                   weight=lambda xp, g, self: xp.drop(g * self, self > 0))
 
@@ -201,7 +202,7 @@ def selu(input: Any, inplace: bool = False) -> Any:
     return _run(ELU, input, (_SELU_ALPHA, _SELU_SCALE, 1.0), inplace, "selu")
 
 
-@_functional(_samples(alpha=0.7))
+@_functional(_samples(alpha=0.5))
 def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
     """max(0, input) + min(0, alpha * (exp(input / alpha) - 1)).
 
@@ -440,8 +441,8 @@ def prelu(input: Any, weight: Any) -> Any:
         if not shape:
             raise RuntimeError("prelu: Not allow zero-dim input tensor with a weight of several channels.")
         if channels != count:
-            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and "
-                               f"channel size = {channels}.")
+            raise RuntimeError(f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} "
+                               f"and channel size = {channels}.")
     if len(shape_of(weight)) == 1 and len(shape) != 1:
         weight = weight.reshape(()) if not shape else weight.reshape((1, count, *([1] * (len(shape) - 2))))
     return apply_n(PRELU, [input, weight])

@@ -8,7 +8,6 @@ import numpy as np
 
 from flambeau.core.apply import apply1, apply2
 from flambeau.core.objects import TensorBase, dtype_of
-
 from flambeau.kernels import pointwise as k
 from flambeau.kernels.pointwise import new, not_implemented, refuse, wide
 

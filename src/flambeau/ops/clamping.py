@@ -86,7 +86,7 @@ CLAMP_MAX_TENSOR = primitive(
 
 
 def _check(input: Any, *bounds: Any) -> None:
-    if dtype_of(input).kind == "c" or any(isinstance(b, complex) or (isinstance(b, TensorBase) and dtype_of(b).kind == "c") for b in bounds):
+    if any(dtype_of(b).kind == "c" if isinstance(b, TensorBase) else isinstance(b, complex) for b in (input, *bounds)):
         raise RuntimeError("clamp is not supported for complex types")
 
 

@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-
 from flambeau.core.objects import array_of, dtype_of, make, shape_of
+from flambeau.kernels.casting import cast
 from flambeau.kernels.pointwise import TWOS, keep, not_implemented, refuse, wide
 from flambeau.kernels.services import common_dtype
-from flambeau.kernels.casting import cast
-
 
 from ._pointwise import binary, fused, tensors_only, unary
 from ._record import call, public
@@ -75,7 +73,8 @@ for _name, _kernel, _example, _doc in (
     ("isinf", _isinf, ("[1., float('-inf')]", "[False, True]"), "Whether each element is infinite."),
     ("isfinite", _isfinite, ("[1., float('inf')]", "[True, False]"), "Whether each element is neither infinite nor nan."),
     ("isposinf", _signed_inf(np.inf, "isposinf"), ("[1., float('inf')]", "[False, True]"), "Whether each element is +inf."),
-    ("isneginf", _signed_inf(-np.inf, "isneginf"), ("[1., float('-inf')]", "[False, True]"), "Whether each element is -inf."),
+    ("isneginf", _signed_inf(-np.inf, "isneginf"), ("[1., float('-inf')]", "[False, True]"),
+     "Whether each element is -inf."),
     ("signbit", _signbit, ("[1., -0.0]", "[False, True]"), "Whether the sign bit of each element is set; true for -0.0."),
     ("isreal", _isreal, ("[1., 2.]", "[True, True]"), "Whether each element's imaginary part is 0; true for real dtypes."),
 ):
@@ -179,10 +178,12 @@ def _extremum(name: str, ufunc: Any, doc: str, result: str, **formulas: Any) -> 
            example=("flambeau.tensor([1., 5.]), flambeau.tensor([3., 2.])", result), doc=doc, **formulas)
 
 
-_extremum("maximum", np.maximum, "The larger of input and other, elementwise, with broadcasting; nan if either is.", "[3.0, 5.0]",
+_extremum("maximum", np.maximum, "The larger of input and other, elementwise, with broadcasting; nan if either is.",
+          "[3.0, 5.0]",
           self=lambda xp, g, self, other: xp.extremum_backward(g, ~(self < other), self == other),
           other=lambda xp, g, self, other: xp.extremum_backward(g, ~(self > other), self == other))
-_extremum("minimum", np.minimum, "The smaller of input and other, elementwise, with broadcasting; nan if either is.", "[1.0, 2.0]",
+_extremum("minimum", np.minimum, "The smaller of input and other, elementwise, with broadcasting; nan if either is.",
+          "[1.0, 2.0]",
           self=lambda xp, g, self, other: xp.extremum_backward(g, ~(self > other), self == other),
           other=lambda xp, g, self, other: xp.extremum_backward(g, ~(self < other), self == other))
 _extremum("fmax", np.fmax, "The larger of input and other, elementwise, with broadcasting; the number when one is nan.",

@@ -29,7 +29,7 @@ ops.imag = lambda t: apply1(IMAG, t) if dtype_of(t).kind == "c" else ops.zeros_l
 
 
 def _complex_samples(t: Any) -> list:
-    return [call(t(3, 4, dtype="complex64")), call(t(dtype="complex64"))]
+    return [call(t(3, 4, dtype="complex128")), call(t(dtype="complex128"))]
 
 
 @public(op=CONJ, out=False, samples=_complex_samples)

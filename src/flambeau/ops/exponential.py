@@ -44,7 +44,8 @@ unary("exp2", _exp2, expr="exp2(self)", example=("[3.0]", "[8.0]"), doc="2 to th
 unary("expm1", np.expm1, expr="expm1(self)", example=("[0.0]", "[0.0]"), aliases=("special.expm1",),
       doc="exp(input) - 1, elementwise, precise near 0.", self=lambda xp, g, out: g * xp.conj(out + 1))
 unary("log", np.log, expr="log(self)", example=("[1.0]", "[0.0]"), samples=unary_samples(0.1, 3.0),
-      doc="Natural logarithm, elementwise: nan for negative numbers, -inf for 0.", self=lambda xp, g, self: g / xp.conj(self))
+      doc="Natural logarithm, elementwise: nan for negative numbers, -inf for 0.",
+      self=lambda xp, g, self: g / xp.conj(self))
 
 
 def _log2(a: np.ndarray) -> np.ndarray:
@@ -126,7 +127,8 @@ def _pow_number(a: np.ndarray, exponent: Any) -> np.ndarray:
     if c.dtype.kind == "b":
         return np.logical_or(a, np.logical_not(c))
     if c.dtype.kind in "iu" and exponent < 0:
-        raise RuntimeError("Integers to negative integer powers are not allowed. Convert the tensor to a floating dtype first.")
+        raise RuntimeError("Integers to negative integer powers are not allowed. Convert the tensor to a floating dtype "
+                           "first.")
     return np.power(a, c)
 
 

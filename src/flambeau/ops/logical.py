@@ -13,8 +13,8 @@ for _name, _ufunc, _symbol in (("logical_and", np.logical_and, "&&"), ("logical_
            samples=lambda t: [call(t(3, 4, dtype="bool"), t(4, dtype="bool")), call(t(3, 4), t(3, 4))],
            example=("flambeau.tensor([True, False]), flambeau.tensor([True, True])",
                     str(_ufunc([True, False], [True, True]).tolist())),
-           doc=f"{_name.removeprefix('logical_')} of the truth values, elementwise, with broadcasting; a bool tensor. What is "
-               "not 0 is true.")
+           doc=f"{_name.removeprefix('logical_')} of the truth values, elementwise, with broadcasting; a bool tensor. What "
+               "is not 0 is true.")
 
 unary("logical_not", np.logical_not, bool_out=True, float_result=False, differentiable=False, expr="!self",
       example=("[0, 2]", "[True, False]"), doc="Whether input is 0, elementwise; a bool tensor.")

@@ -8,8 +8,8 @@ import numpy as np
 
 from flambeau.core.apply import apply1, apply2, apply_n
 from flambeau.core.objects import TensorBase, dtype_of
-from flambeau.kernels.pointwise import TWOS, ZEROS, is_half, refuse, scalar, wide
 from flambeau.kernels.casting import cast
+from flambeau.kernels.pointwise import TWOS, ZEROS, is_half, refuse, scalar, wide
 
 from ._args import tensor
 from ._pointwise import binary, binary_samples, call2, is_number, no_derivative, scalar_form, tensors_only, unary
@@ -227,7 +227,8 @@ def _nan_to_num_typed(a: np.ndarray, nan: float | None, posinf: float | None, ne
     return _nan_to_num(a, nan, posinf, neginf)
 
 
-NAN_TO_NUM = primitive("nan_to_num", _nan_to_num_typed, params=("nan", "posinf", "neginf"), scalars=("nan", "posinf", "neginf"),
+NAN_TO_NUM = primitive("nan_to_num", _nan_to_num_typed, params=("nan", "posinf", "neginf"),
+                       scalars=("nan", "posinf", "neginf"),
                        pointwise=True, same_dtype=True, expr=KERNEL, self=lambda xp, g, self: xp.keep(g, xp.isfinite(self)))
 
 

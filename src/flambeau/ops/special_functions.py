@@ -61,7 +61,8 @@ def _digamma(a: np.ndarray) -> np.ndarray:
         np.less(a, ZEROS[a.dtype]) & np.equal(a, np.trunc(a)), a.dtype.type(np.nan), x))
 
 
-unary("digamma", _digamma, expr=KERNEL, aliases=("special.digamma", "special.psi"), example=("[1.0]", "[-0.5772156715393066]"),
+unary("digamma", _digamma, expr=KERNEL, aliases=("special.digamma", "special.psi"),
+      example=("[1.0]", "[-0.5772156715393066]"),
       samples=unary_samples(0.3, 3.0), doc="Derivative of lgamma, elementwise.",
       self=lambda xp, g, self: g * xp.polygamma(self, 1))
 
@@ -131,7 +132,8 @@ MVLGAMMA = primitive("mvlgamma", _mvlgamma, params=("p",), pointwise=True, same_
                      self=lambda xp, g, self, p: _mvlgamma_backward(xp, g, self, p))
 
 
-@public(op=MVLGAMMA, inplace=True, aliases=("special.multigammaln",), samples=lambda t: [call(t(3, 4, low=2.0, high=4.0), 2)])
+@public(op=MVLGAMMA, inplace=True, aliases=("special.multigammaln",),
+        samples=lambda t: [call(t(3, 4, low=2.0, high=4.0), 2)])
 def mvlgamma(input: Any, p: int) -> Any:
     """Logarithm of the multivariate gamma function of dimension p, elementwise, without its constant's sign.
 
@@ -154,12 +156,12 @@ for _name, _scipy, _sign, _alias, _doc in (
     ("igamma", "gammainc", 1, "special.gammainc", "The regularised lower incomplete gamma function P(input, other)."),
     ("igammac", "gammaincc", -1, "special.gammaincc", "The regularised upper incomplete gamma function Q(input, other)."),
 ):
-    def _kernel(a: np.ndarray, b: np.ndarray, _k: Any = _real(_scipy), _name: str = _name) -> np.ndarray:
+    def _kernel(a: np.ndarray, b: np.ndarray, _scipy: str = _scipy, _name: str = _name) -> np.ndarray:
         refuse(f"{_name}_cpu", a, "biuc")
-        # SciPy gives nan for an infinite argument with some orders; the limits are known
-        return _k(a, b)
+        return scipy_kernel(_scipy)(a, b)
 
-    binary(_name, _kernel, numbers=False, expr=KERNEL, aliases=(_alias,), doc=f"{_doc[:-1]}, elementwise, with broadcasting.",
+    binary(_name, _kernel, numbers=False, expr=KERNEL, aliases=(_alias,),
+           doc=f"{_doc[:-1]}, elementwise, with broadcasting.",
            samples=lambda t: [call(t(3, 4, low=0.5, high=2.0, grad=False), t(4, low=0.5, high=2.0))],
            self=no_derivative(f"{_name}: input"),
            other=(lambda xp, g, self, other: _gamma_backward(xp, g, self, other)) if _sign > 0 else
@@ -292,9 +294,10 @@ for _name, _kernel in (
     ("shifted_chebyshev_polynomial_w", _shifted(_W)),
     ("hermite_polynomial_h", _polynomial(_one, lambda x: 2 * x, lambda k, x, p, q: 2 * x * p - 2 * k * q)),
     ("hermite_polynomial_he", _polynomial(_one, lambda x: x, lambda k, x, p, q: x * p - k * q)),
-    ("laguerre_polynomial_l", _polynomial(_one, lambda x: 1 - x, lambda k, x, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1))),
+    ("laguerre_polynomial_l", _polynomial(
+        _one, lambda x: 1 - x, lambda k, x, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1))),
     ("legendre_polynomial_p", _polynomial(_one, lambda x: x, lambda k, x, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1))),
 ):
-    binary(_name, _kernel, inputs=("x", "n"), float_result=True, expr=KERNEL, namespaces=_SPECIAL, method=False, inplace=False,
-           differentiable=False, samples=lambda t: [call(t(3, 4, grad=False), 3)],
+    binary(_name, _kernel, inputs=("x", "n"), float_result=True, expr=KERNEL, namespaces=_SPECIAL, method=False,
+           inplace=False, differentiable=False, samples=lambda t: [call(t(3, 4, grad=False), 3)],
            doc=f"The {_name.replace('_', ' ')} of degree other at input, elementwise. Not differentiable.")

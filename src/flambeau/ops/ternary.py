@@ -48,8 +48,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         return REGISTRY["nonzero"].fn(condition, as_tuple=True)
     if d is not BOOL:
         if d.name != "uint8":
-            raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {d}. Compare it, "
-                               "for example with != 0.")
+            raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {d}. Compare "
+                               "it, for example with != 0.")
         condition = make(cast(condition._array, BOOL))
     if isinstance(input, TensorBase) and isinstance(other, TensorBase) and dtype_of(input) is dtype_of(other):
         return apply_n(WHERE, [condition, input, other])
@@ -129,7 +129,8 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     """
     tensor(input, "lerp")
     if not isinstance(end, TensorBase):
-        raise TypeError(f"lerp() received an invalid combination of arguments: end must be a Tensor, not {type(end).__name__}")
+        raise TypeError(f"lerp() received an invalid combination of arguments: end must be a Tensor, not "
+                        f"{type(end).__name__}")
     if isinstance(weight, TensorBase) and not shape_of(weight) and dtype_of(weight) != dtype_of(input):
         weight = to_dtype(weight, dtype_of(input))
     for t, what in ((end, "end"), (weight, "weight")):
@@ -184,7 +185,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     >>> flambeau.addcmul(flambeau.tensor([1.]), flambeau.tensor([2.]), flambeau.tensor([3.])).tolist()
     [7.0]
     """
-    inputs = common(tensor(input, "addcmul"), tensor(tensor1, "addcmul", "tensor1", 2), tensor(tensor2, "addcmul", "tensor2", 3))
+    inputs = _operands("addcmul", input, tensor1, tensor2)
     return apply_n(ADDCMUL, inputs, (_checked(value, inputs[0], "addcmul"),))
 
 
@@ -199,17 +200,22 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     >>> flambeau.addcdiv(flambeau.tensor([1.]), flambeau.tensor([6.]), flambeau.tensor([3.])).tolist()
     [3.0]
     """
-    inputs = common(tensor(input, "addcdiv"), tensor(tensor1, "addcdiv", "tensor1", 2), tensor(tensor2, "addcdiv", "tensor2", 3))
+    inputs = _operands("addcdiv", input, tensor1, tensor2)
     if dtype_of(inputs[1]).kind in "bui" and dtype_of(tensor1).kind in "bui" and dtype_of(tensor2).kind in "bui":
-        raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future release addcdiv will perform "
-                           "a true division of tensor1 and tensor2. Convert them with .float() first.")
+        raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future release addcdiv will "
+                           "perform a true division of tensor1 and tensor2. Convert them with .float() first.")
     return apply_n(ADDCDIV, inputs, (_checked(value, inputs[0], "addcdiv"),))
+
+
+def _operands(name: str, input: Any, tensor1: Any, tensor2: Any) -> list:
+    return common(tensor(input, name), tensor(tensor1, name, "tensor1", 2), tensor(tensor2, name, "tensor2", 3))
 
 
 def _checked(value: Any, like: Any, name: str) -> Any:
     d = dtype_of(like)
     if d.kind in "bui" and isinstance(value, float):
-        raise RuntimeError(f"value cannot be converted to type {d} without overflow: {name}() of integers takes an integer value")
+        raise RuntimeError(f"value cannot be converted to type {d} without overflow: {name}() of integers takes an "
+                           "integer value")
     return value
 
 
@@ -259,4 +265,5 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
         raise TypeError(f"masked_fill(): argument 'value' must be Tensor or a number, not {type(value).__name__}")
     return apply_n(MASKED_FILL, [input, mask], (value,))
 
-
+for _op in (MASKED_FILL, MASKED_FILL_TENSOR):
+    _op.overlap_allowed = True

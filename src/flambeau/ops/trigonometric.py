@@ -94,7 +94,8 @@ def _hypot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 binary("atan2", _arctan2, numbers=False, float_result=True, expr="atan2(self, other)", aliases=("arctan2",),
        example=("flambeau.tensor([0.]), flambeau.tensor([1.])", "[0.0]"), samples=binary_samples(0.3, 2.0, number=None),
        doc="The angle of the point (other, input) in [-pi, pi], elementwise, with broadcasting.",
-       self=lambda xp, g, self, other: xp.drop(g * (other / (self * self + other * other)), self * self + other * other == 0),
+       self=lambda xp, g, self, other: xp.drop(g * (other / (self * self + other * other)),
+                                               self * self + other * other == 0),
        other=lambda xp, g, self, other: xp.drop(g * (-self / (self * self + other * other)),
                                                 self * self + other * other == 0))
 binary("hypot", _hypot, numbers=False, expr="hypot(self, other)",
