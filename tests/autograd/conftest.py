@@ -56,10 +56,11 @@ def agree() -> Callable:
     def check(fn: Callable, *words: str, rtol: float = 1e-6) -> Any:
         theirs, ours = run(fn, torch), run(fn, flambeau)
         if isinstance(theirs, tuple) and theirs and theirs[0] == "raised":
-            assert isinstance(ours, tuple) and ours[0] == "raised", f"torch raises {theirs[1]}: {theirs[2]}; ours gives {ours}"
+            text = f"torch raises {theirs[1]}: {theirs[2]}\nours: {ours}"
+            assert isinstance(ours, tuple) and ours[0] == "raised", text
             kinds = ours[1] if isinstance(ours[1], tuple) else ours[1].__mro__
             theirs_type = theirs[1] if isinstance(theirs[1], type) else theirs[1][1]
-            assert theirs_type in kinds, f"torch raises {theirs[1]}: {theirs[2]}; ours {ours[1]}: {ours[2]}"
+            assert theirs_type in kinds, text
             for word in words:
                 assert word in ours[2], (word, ours[2])
             return ours

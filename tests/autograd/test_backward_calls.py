@@ -60,7 +60,8 @@ def test_a_deep_chain_of_looked_at_and_custom_nodes_is_freed():
 
 
 def test_arguments_of_backward_and_grad(agree):
-    agree(lambda T: (T.tensor([1.0, 2.0], requires_grad=True) * 2).backward(), "grad can be implicitly created only for scalar outputs")
+    agree(lambda T: (T.tensor([1.0, 2.0], requires_grad=True) * 2).backward(), "grad can be implicitly created only "
+                                                                               "for scalar outputs")
     agree(lambda T: T.tensor([1.0]).backward(), "does not require grad")
     agree(lambda T: (T.tensor([1.0, 2.0], requires_grad=True) * 2).backward(T.tensor([1.0])), "Mismatch in shape")
     agree(lambda T: (T.tensor([1.0], requires_grad=True) * 2).backward(inputs=[]), "cannot be empty")

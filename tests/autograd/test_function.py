@@ -197,7 +197,8 @@ def test_dirty_view_rewrites_the_base(agree):
 
 
 def test_dirty_leaf_is_refused(agree):
-    agree(lambda T: dirty(T).apply(T.tensor([1.0], requires_grad=True)), "leaf Variable that requires grad", "in-place operation")
+    agree(lambda T: dirty(T).apply(T.tensor([1.0], requires_grad=True)), "leaf Variable that requires "
+                                                                         "grad", "in-place operation")
 
 
 def test_dirty_input_not_returned_is_refused(agree):

@@ -209,7 +209,7 @@ def test_grad_mode_module_paths(agree):
             module = import_module(f"{T.__name__}.autograd.{name}")
             found.append(module.__name__.split(".", 1)[1])
         with T.autograd.grad_mode.set_multithreading_enabled(False):
-            found.append(T.autograd.is_multithreading_enabled() if hasattr(T.autograd, "is_multithreading_enabled") else None)
+            found.append(T.autograd.is_multithreading_enabled())
         v = T.autograd.Variable(T.tensor([1.0]), requires_grad=True)
         return found, isinstance(v, T.autograd.Variable), v.requires_grad
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import anomaly_mode, forward_ad, function, functional, grad_mode, gradcheck, graph, variable
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
 from ._backward import backward, grad
 from ._modes import (
     enable_grad,
@@ -16,7 +16,7 @@ from ._modes import (
 )
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .function import Function, NestedIOFunction
-from .gradcheck import gradcheck, gradgradcheck  # type: ignore[no-redef]
+from .gradcheck import gradcheck, gradgradcheck
 from .variable import Variable
 
 __all__ = ["Function", "NestedIOFunction", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
@@ -28,6 +28,7 @@ __all__ = ["Function", "NestedIOFunction", "Variable", "anomaly_mode", "backward
 def __getattr__(name: str):  # noqa: ANN202
     if name in ("profiler", "profiler_legacy", "profiler_util"):
         raise AttributeError(
-            f"flambeau.autograd.{name} is not available yet. To time operators, use time.perf_counter or cProfile on the whole "
+            f"flambeau.autograd.{name} is not available yet. To time operators, use time.perf_counter or cProfile on "
+            "the whole "
             "step: operators are Python calls and appear there by name.")
     raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'")

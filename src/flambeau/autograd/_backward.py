@@ -64,7 +64,8 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
 def why_no_grad(t: TensorBase) -> str:
     """What may have cut the graph, for the error of a backward that cannot start."""
     if not state.is_float(dtype_of(t)):
-        return (f". Its dtype is {t.dtype}, and only floating point tensors are differentiated: an operator such as argmax(), "
+        return (f". Its dtype is {t.dtype}, and only floating point tensors are differentiated: an operator such as "
+                "argmax(), "
                 "a comparison or a cast to integers cut the graph.")
     return (". Nothing that it was computed from requires grad, or the graph was cut on the way: by detach(), .data, "
             ".item(), numpy(), torch.no_grad(), or by making a new tensor with torch.tensor(...). Set requires_grad=True on "
@@ -115,7 +116,8 @@ def backward(
         for i, t in enumerate(wanted):
             if isinstance(t, TensorBase):
                 if not t.requires_grad:
-                    raise AutogradError(f"One of the differentiated Tensors does not require grad: input {i} of backward(inputs=)")
+                    raise AutogradError(f"One of the differentiated Tensors does not require grad: input {i} of "
+                                        "backward(inputs=)")
                 if grad_fn(t) is not None:
                     t.retain_grad()
     create = bool(create_graph)

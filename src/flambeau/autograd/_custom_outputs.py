@@ -98,12 +98,14 @@ def _rewritten(cls: Any, node: Any, t: TensorBase, i: int, is_input: bool, n_out
         raise leaf_inplace_error(t, True, cls.__name__ + ".apply")
     if not is_input:
         warnings.warn(
-            f"{cls.__name__}: only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, there is no "
+            f"{cls.__name__}: only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, "
+            "there is no "
             "need to pass it to mark_dirty().", UserWarning, stacklevel=5)
     if t._view is not None:
         if n_outputs > 1:
             raise RuntimeError(
-                f"{cls.__name__} modifies in place an input that is a view of another Tensor; then it cannot return more than one "
+                f"{cls.__name__} modifies in place an input that is a view of another Tensor; then it cannot return "
+                "more than one "
                 "Tensor. Return only the modified input, or change a clone() of it.")
         node.shape, node.dtype = array_of(t).shape, array_of(t).dtype
         cell_of(t).stamp += 1

@@ -106,7 +106,8 @@ def warn_intermediate(node: Node, saved: Saved, i: int) -> None:
         return
     _told.add(name)
     warnings.warn(
-        f"{name}: tensor {i} given to save_for_backward is an intermediate: it is neither an input nor an output of forward, "
+        f"{name}: tensor {i} given to save_for_backward is an intermediate: it is neither an input nor an output of "
+        "forward, "
         "so a second derivative (create_graph=True) takes it as a constant and is wrong if it depends on the inputs. Save "
         "inputs and compute it again in backward, or return it as an extra output; if it is a constant, such as a mask, "
         f"ignore this. Recorded by {node_text(node)}.", UserWarning, stacklevel=4)

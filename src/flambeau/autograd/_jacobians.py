@@ -110,7 +110,8 @@ def analytical(out: TensorBase, inputs: Sequence) -> list[np.ndarray]:
     return [np.stack(r, 0) if r else np.zeros((0, n_real(t))) for r, t in zip(rows, inputs, strict=True)]
 
 
-def tangent(func: Callable, inputs: Sequence, position: int, direction: TensorBase, which: Sequence[int]) -> list[np.ndarray]:
+def tangent(func: Callable, inputs: Sequence, position: int, direction: TensorBase,
+            which: Sequence[int]) -> list[np.ndarray]:
     """J d for the outputs `which` in forward mode, with d the tangent of the input at `position`."""
     with forward_ad.dual_level():
         given = [forward_ad.make_dual(t, direction if i == position else make(np.zeros_like(array_of(t))))

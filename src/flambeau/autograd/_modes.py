@@ -36,8 +36,10 @@ class Mode:
     def __call__(self, fn: Callable) -> Callable:
         if inspect.isclass(fn):
             warnings.warn(
-                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or "
-                f"methods: write the decorator on {fn.__name__}.__init__, which is what it covers now.", FutureWarning, stacklevel=2)
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "functions or "
+                f"methods: write the decorator on {fn.__name__}.__init__, which is what it covers "
+                "now.", FutureWarning, stacklevel=2)
         if inspect.isgeneratorfunction(fn):
             return self._generator(fn)
 

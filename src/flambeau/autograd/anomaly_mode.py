@@ -56,7 +56,8 @@ class detect_anomaly(Mode):
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
         self.old: tuple[bool, bool] = (False, True)
-        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
+                      "enabled for "
                       "debugging.", UserWarning, stacklevel=2)
 
     def clone(self) -> detect_anomaly:
@@ -111,7 +112,8 @@ def check_nan(node: Node, k: int, gradient: Any) -> None:
     first = [int(i) for i in np.argwhere(bad)[0]]
     at = f" The first is element {first} of shape {list(array.shape)}." if array.ndim else ""
     raise AutogradError(
-        f"Function '{node.op.node_name}' returned nan values in its {k}th output: {int(bad.sum())} of {array.size} elements of "
+        f"Function '{node.op.node_name}' returned nan values in its {k}th output: {int(bad.sum())} of {array.size} "
+        "elements of "
         f"the gradient for its input {_input(node, k)} are NaN.{at}\n  forward:  {node_text(node)}")
 
 
@@ -130,15 +132,18 @@ def report(node: Node) -> None:
         if kept is None:
             if seen == 0:
                 warnings.warn(
-                    f"Error detected in {current.op.node_name}. No forward pass information available. Enable detect anomaly during "
-                    f"forward pass for more information. It was recorded by {node_text(current)}.", UserWarning, stacklevel=2)
+                    f"Error detected in {current.op.node_name}. No forward pass information available. Enable detect "
+                    "anomaly during "
+                    "forward pass for more information. It was recorded by "
+                    f"{node_text(current)}.", UserWarning, stacklevel=2)
             return
         stack, parent = kept
         lines = "".join(stack.format())
         if seen == 0:
             text = f"Error detected in {current.op.node_name}. Traceback of forward call that {what}:\n{lines}"
         else:
-            text = (f"\n\nPrevious calculation was induced by {current.op.node_name}. Traceback of forward call that induced the "
+            text = (f"\n\nPrevious calculation was induced by {current.op.node_name}. Traceback of forward call that "
+                    "induced the "
                     f"previous calculation:\n{lines}")
         warnings.warn(text, UserWarning, stacklevel=2)
         current, seen = parent, seen + 1

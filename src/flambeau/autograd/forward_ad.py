@@ -37,7 +37,8 @@ def enter_dual_level() -> int:
     """
     global _current_level
     if _levels:
-        raise RuntimeError("Nested forward mode AD is not supported at the moment: leave the dual_level that is active first")
+        raise RuntimeError("Nested forward mode AD is not supported at the moment: leave the dual_level that is "
+                           "active first")
     _levels.append(Level())
     _current_level = 0
     register(FORWARD_MODE, intercept)
@@ -99,8 +100,10 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
     if tuple(shape_of(tensor)) != tuple(shape_of(tangent)):
         raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. "
-            f"Tensor is of size {list(shape_of(tensor))} while the given forward gradient is of size {list(shape_of(tangent))}.")
+            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
+            "not supported. "
+            f"Tensor is of size {list(shape_of(tensor))} while the given forward gradient is of size "
+            f"{list(shape_of(tangent))}.")
     if dtype_of(tensor) != dtype_of(tangent):
         raise RuntimeError(f"make_dual(): primal and tangent must have one dtype, not {tensor.dtype} and {tangent.dtype}")
     if tangent_of(tensor) is not None:

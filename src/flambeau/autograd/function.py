@@ -57,7 +57,8 @@ class FunctionCtx:
         for t in tensors:
             if t is not None and not isinstance(t, TensorBase):
                 raise TypeError(
-                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx.")
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
+                    "on ctx.")
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
@@ -213,7 +214,8 @@ class Function(metaclass=FunctionMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them "
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
+            "invoke them "
             "on the class itself: call apply(). Instantiating an autograd function will raise an error in a future version.",
             DeprecationWarning, stacklevel=2)
 
@@ -270,7 +272,8 @@ class Function(metaclass=FunctionMeta):
         elif kwargs:
             bound = inspect.signature(cls.forward).bind(None, *args, **kwargs)
             if bound.kwargs:
-                raise TypeError(f"{cls.__name__}.apply(): forward() got unexpected keyword arguments {list(bound.kwargs)}: inputs of a "
+                raise TypeError(f"{cls.__name__}.apply(): forward() got unexpected keyword arguments "
+                                f"{list(bound.kwargs)}: inputs of a "
                                 "Function are positional, so that backward can return one gradient for each.")
             args = bound.args[1:]
         return _apply(cls, args)
@@ -357,7 +360,8 @@ def _save(node: Node, attributes: dict, to_save: Any, args: tuple, outputs: list
         if t is None:
             kept.append(None)
         elif not isinstance(t, TensorBase):
-            raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type {type(t).__name__}. Keep "
+            raise TypeError(f"save_for_backward can only save variables, but argument {i} is of type "
+                            f"{type(t).__name__}. Keep "
                             "other values as attributes of ctx.")
         else:
             kept.append(Saved(renamed.get(id(t), t), node, id(t) in inputs))
@@ -410,7 +414,8 @@ def _in_order(node: Node, values: tuple | list) -> list:
         if i not in wanted:
             if v is not None:
                 raise RuntimeError(
-                    f"function {name} returned a gradient different than None at position {i + 1}, but the corresponding forward "
+                    f"function {name} returned a gradient different than None at position {i + 1}, but the "
+                    "corresponding forward "
                     "input was not a Variable: return None there.")
         elif v is not None and not isinstance(v, TensorBase):
             raise RuntimeError(f"expected Variable or None (got {type(v).__name__}): {name} must return tensors")

@@ -26,9 +26,11 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple]:
     for i, t in enumerate(values):
         if not isinstance(t, TensorBase):
             if is_tuple or isinstance(value, list):
-                raise TypeError(f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the value at "
+                raise TypeError(f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but "
+                                "the value at "
                                 f"index {i} has type {type(t)}.")
-            raise TypeError(f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the given {what} "
+            raise TypeError(f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the "
+                            f"given {what} "
                             f"has type {type(t)}.")
     return is_tuple or isinstance(value, list), values
 
@@ -67,9 +69,11 @@ def _filled(grads: tuple, inputs: tuple, strict: bool, stage: str, create: bool 
             if strict:
                 if stage == "back":
                     raise RuntimeError(
-                        f"The output of the user-provided function is independent of input {i}. This is not allowed in strict mode.")
+                        f"The output of the user-provided function is independent of input {i}. This is not allowed "
+                        "in strict mode.")
                 raise RuntimeError(
-                    f"The gradient of the user-provided function is independent of input {i}, so its second derivative is zero. "
+                    f"The gradient of the user-provided function is independent of input {i}, so its second "
+                    "derivative is zero. "
                     "This is not allowed in strict mode.")
             g = _zeros(t)
         elif strict and create and not requires(g):
@@ -84,14 +88,16 @@ def _grad(outputs: tuple, inputs: tuple, vectors: Any, create: bool, keep: bool 
     pairs = [(o, v) for o, v in zip(outputs, vectors or [None] * len(outputs), strict=True) if requires(o)]
     if not pairs:
         return (None,) * len(inputs)
-    return grad([o for o, _ in pairs], inputs, [v for _, v in pairs], allow_unused=True, create_graph=create, retain_graph=keep)
+    return grad([o for o, _ in pairs], inputs, [v for _, v in pairs], retain_graph=keep, create_graph=create,
+                allow_unused=True)
 
 
 def _vector(v: Any, like: tuple, is_tuple: bool, what: str, function: str) -> tuple:
     """The vector of a product: given, or 1 for a single element."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
-            raise RuntimeError(f"{function}: the vector v can only be None if the {what} is a single Tensor with one element: give "
+            raise RuntimeError(f"{function}: the vector v can only be None if the {what} is a single Tensor with one "
+                               "element: give "
                                f"v with the shape of the {what}")
         return (make(state.xp.ones_like(array_of(like[0]))),)
     vs = v if isinstance(v, (tuple, list)) else (v,)
@@ -172,19 +178,23 @@ def jacobian(func: Callable, inputs: Any, create_graph: bool = False, strict: bo
     [[2.0, 0.0], [0.0, 4.0]]
     """
     if strategy not in ("forward-mode", "reverse-mode"):
-        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more '
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has '
+                             'more '
                              'outputs than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use '
                              '"reverse-mode".')
     if strategy == "forward-mode":
         if create_graph:
-            raise NotImplementedError("torch.autograd.functional.jacobian: create_graph=True and strategy=\"forward-mode\" are not "
+            raise NotImplementedError("torch.autograd.functional.jacobian: create_graph=True and "
+                                      "strategy=\"forward-mode\" are not "
                                       "supported together (yet). Use strategy=\"reverse-mode\".")
         if strict:
-            raise RuntimeError('torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported '
+            raise RuntimeError('torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not '
+                               'supported '
                                'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.')
         return _forward_jacobian(func, inputs)
     if strict and vectorize:
-        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. "
+        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
+                           "supported together. "
                            "Please either set `strict=False` or `vectorize=False`.")
     with enable_grad():
         is_in, given = _as_tuple(inputs, "inputs", "jacobian")

@@ -46,10 +46,12 @@ class _Check:
         """Nothing requires grad: then differences must be zero."""
         which = [i for i, o in enumerate(self.outputs) if jac.is_checked(o)]
         for position in self.positions:
-            for i, n in zip(which, jac.numerical(self.func, self.inputs, self.inputs[position], which, self.eps), strict=True):
+            found = jac.numerical(self.func, self.inputs, self.inputs[position], which, self.eps)
+            for i, n in zip(which, found, strict=True):
                 if np.any(np.abs(n) > self.eps):
                     raise GradcheckError(
-                        f"Numerical gradient for function expected to be zero: output {i} does not require grad, but it changes "
+                        f"Numerical gradient for function expected to be zero: output {i} does not require grad, but "
+                        "it changes "
                         f"with input {position}. The graph was cut in the function (detach, no_grad, .data, numpy?).")
 
     def slow_backward(self) -> None:
@@ -65,7 +67,8 @@ class _Check:
 
     def not_reentrant(self, i: int, position: int, by: float) -> None:
         raise GradcheckError(
-            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different "
+            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
+            "different "
             f"values, although analytical gradient matches numerical gradient. The tolerance for nondeterminism was "
             f"{self.nondet_tol}; output {i} with respect to input {position} differs by {by:.3g}.")
 
@@ -121,7 +124,8 @@ class _Check:
         except GradcheckError as error:
             details = str(error)
         raise GradcheckError(
-            f"{who} for output {i} with respect to input {position},\nnumerical:{n!r}\nanalytical:{a!r}\n\nThe above quantities "
+            f"{who} for output {i} with respect to input {position},\nnumerical:{n!r}\nanalytical:{a!r}\n\nThe above "
+            "quantities "
             "relating the numerical and analytical jacobians are computed in fast mode: random combinations v^T J u. Below, "
             f"they are computed again in slow mode:\n\n{details}")
 
@@ -137,10 +141,12 @@ class _Check:
                 continue
             if array_of(g).size and not np.all(array_of(g) == 0):
                 raise GradcheckError(
-                    f"backward not multiplied by grad_output: a zero gradient of the outputs gave {array_of(g).reshape(-1)[:3]} for "
+                    "backward not multiplied by grad_output: a zero gradient of the outputs gave "
+                    f"{array_of(g).reshape(-1)[:3]} for "
                     f"input {position}. A backward must be linear in its gradient: multiply by it.")
             if tuple(shape_of(g)) != tuple(shape_of(t)):
-                raise GradcheckError(f"grad is incorrect size: {tuple(shape_of(g))} for input {position} of {tuple(shape_of(t))}")
+                raise GradcheckError(f"grad is incorrect size: {tuple(shape_of(g))} for input {position} of "
+                                     f"{tuple(shape_of(t))}")
             if check_dtypes and dtype_of(g) != dtype_of(t):
                 raise GradcheckError(f"grad is incorrect type: {g.dtype} for input {position} of {t.dtype}")
 
@@ -165,12 +171,14 @@ def _mismatch(n: np.ndarray, a: np.ndarray, close: np.ndarray, i: int, position:
         text = "While considering the real and imaginary parts of complex numbers apart, "
     text += f"{who} for output {i} with respect to input {position},\n"
     text += f"numerical:{_show(n.T)}\nanalytical:{_show(a.T)}\n"
-    text += (f"{len(wrong)} of {close.size} elements differ. Largest difference: d output {i} {_element(int(row), out)} / d input "
+    text += (f"{len(wrong)} of {close.size} elements differ. Largest difference: d output {i} "
+             f"{_element(int(row), out)} / d input "
              f"{position} {_element(int(column), t)} is {n[row, column]:.6g} by differences and {a[row, column]:.6g} by the "
              "formula.")
     ratio = _factor(n, a)
     if ratio is not None:
-        text += (f"\nThe formula's derivative is {ratio:.6g} times the true one everywhere: a factor of {1 / ratio:.6g} is missing "
+        text += (f"\nThe formula's derivative is {ratio:.6g} times the true one everywhere: a factor of "
+                 f"{1 / ratio:.6g} is missing "
                  "in backward." if ratio not in (0.0, -1.0) else
                  "\nThe sign is wrong everywhere." if ratio == -1.0 else
                  "\nThe formula gives zero everywhere: the gradient is lost in backward.")
@@ -186,7 +194,8 @@ def _factor(n: np.ndarray, a: np.ndarray) -> float | None:
         return 0.0
     ratios = a[big] / n[big]
     middle = float(np.median(ratios))
-    if middle == 0 or np.max(np.abs(ratios - middle)) > 1e-3 * abs(middle) or not np.allclose(a, n * middle, rtol=1e-3, atol=1e-5):
+    constant = middle != 0 and np.max(np.abs(ratios - middle)) <= 1e-3 * abs(middle)
+    if not constant or not np.allclose(a, n * middle, rtol=1e-3, atol=1e-5):
         return None
     nearest = round(middle * 12) / 12
     return nearest if nearest != 0 and abs(nearest - middle) < 1e-4 * abs(middle) else middle
@@ -205,14 +214,18 @@ def _check_inputs(inputs: tuple) -> None:
         any_grad = True
         if dtype_of(t).name not in ("float64", "complex128"):
             warnings.warn(
-                f"Input #{i} requires gradient and is not a double precision floating point or complex ({t.dtype}). This check will "
-                "likely fail if all the inputs are not of double precision floating point or complex: convert it with .double().",
+                f"Input #{i} requires gradient and is not a double precision floating point or complex ({t.dtype}). "
+                "This check will "
+                "likely fail if all the inputs are not of double precision floating point or complex: convert it "
+                "with .double().",
                 UserWarning, stacklevel=3)
         array = array_of(t)
         if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
             raise RuntimeError(
-                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to "
-                "compute the numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck.")
+                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
+                "non-overlapping to be able to "
+                "compute the numerical gradients correctly. You should call .contiguous on the input before passing "
+                "it to gradcheck.")
     if not any_grad:
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have "
                          "requires_grad=True.")
@@ -335,7 +348,8 @@ def gradgradcheck(
 
     return gradcheck(
         backward_of, given + seeds, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
         fast_mode=fast_mode, check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, masked=masked)
 
 

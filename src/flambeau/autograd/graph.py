@@ -70,7 +70,9 @@ def get_gradient_edge(tensor: TensorBase) -> GradientEdge:
     if not requires(tensor):
         raise AutogradError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     node = grad_fn(tensor)
-    return GradientEdge(accumulator(tensor) if node is None else show(node), int(tensor._nr) if node is not None else 0, None)
+    if node is None:
+        return GradientEdge(accumulator(tensor), 0)
+    return GradientEdge(show(node), int(tensor._nr))
 
 
 def increment_version(tensor: TensorBase | Iterable[TensorBase]) -> None:
