@@ -432,6 +432,11 @@ def test_deepcopy_of_a_result_says_what_to_do() -> None:
         copy.deepcopy(y)
 
 
+def test_parameters_are_printed_as_such() -> None:
+    assert repr(flambeau.nn.Parameter(flambeau.ones(2))) == (
+        "Parameter containing:\ntensor([1., 1.], requires_grad=True)")
+
+
 def test_parameter_survives_copy_and_pickle() -> None:
     p = flambeau.nn.Parameter(flambeau.ones(2))
     for q in (copy.deepcopy(p), pickle.loads(pickle.dumps(p))):

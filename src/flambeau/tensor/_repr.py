@@ -18,7 +18,8 @@ def text(t: TensorBase, contents: Any = None) -> str:
     """repr(t), as PyTorch writes it."""
     cls = type(t)
     is_parameter = bool(getattr(t, "_is_param", False))
-    plain = cls is state.new or cls.__name__ == "Parameter" or is_parameter
+    header = bool(getattr(cls, "_is_param", False))     # Parameter itself, not a tensor class whose instance is one
+    plain = cls is state.new or "_is_param" in vars(cls)
     name: Any = None
     try:
         node = grad_fn(t) if t._view is not None or t._node is not None else None
@@ -36,7 +37,7 @@ def text(t: TensorBase, contents: Any = None) -> str:
         a = np.empty(0, np.float32)
     whole = _printing.tensor_text(
         a, dtype_name=t.dtype.name, default_dtype_name=dtypes.default[0].name, device=str(device),
-        requires_grad=requires(t), grad_fn_name=name, is_parameter=is_parameter,
+        requires_grad=requires(t), grad_fn_name=name, is_parameter=is_parameter, parameter_header=header,
         class_name="tensor" if plain else cls.__name__, is_meta=device.type == "meta",
         shape=(0,) if contents is not None else tuple(shape_of(t)))
     return whole if contents is None else whole.replace("[]", contents, 1)
