@@ -402,7 +402,8 @@ def test_numpy_of_a_tensor_that_requires_grad_names_the_fix() -> None:
         flambeau.ones(2, requires_grad=True).numpy()
 
 
-@pytest.mark.parametrize("convert", [float, complex, lambda t: np.zeros(1).__setitem__(0, t), lambda t: flambeau.tensor([t])])
+@pytest.mark.parametrize("convert", [float, complex, lambda t: np.zeros(1).__setitem__(0, t),
+                                     lambda t: flambeau.tensor([t])])
 def test_losing_the_history_to_a_number_warns(convert) -> None:
     with pytest.warns(UserWarning, match="requires_grad=True to a scalar"):
         convert(flambeau.tensor(1.0, requires_grad=True))

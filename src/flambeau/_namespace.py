@@ -18,6 +18,7 @@ services.install()
 from . import ops  # noqa: E402
 from .ops import _assemble  # noqa: E402
 from .tensor import Tensor, _dlpack, _legacy, _methods, _numbers, _printing, _storage  # noqa: E402
+
 from . import _switches  # noqa: E402  isort: skip
 
 from . import autograd  # noqa: E402  isort: skip
@@ -62,7 +63,8 @@ def public_names() -> dict[str, Any]:
         autograd=autograd, no_grad=autograd.no_grad, enable_grad=autograd.enable_grad,
         set_grad_enabled=autograd.set_grad_enabled, is_grad_enabled=autograd.is_grad_enabled,
         inference_mode=autograd.inference_mode, is_inference_mode_enabled=autograd.is_inference_mode_enabled,
-        is_anomaly_enabled=autograd.anomaly_mode.is_anomaly_enabled, set_anomaly_enabled=autograd.anomaly_mode.set_anomaly_enabled,
+        is_anomaly_enabled=autograd.anomaly_mode.is_anomaly_enabled,
+        set_anomaly_enabled=autograd.anomaly_mode.set_anomaly_enabled,
         is_anomaly_check_nan_enabled=autograd.anomaly_mode.is_anomaly_check_nan_enabled,
     )
     return names

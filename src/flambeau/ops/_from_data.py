@@ -158,8 +158,10 @@ def _number(x: Any) -> tuple[np.dtype, Any]:
                 f"only one element tensors can be converted to Python scalars: a tensor of shape {list(a.shape)} inside a "
                 "list. Join tensors with torch.stack(list) or torch.cat(list).")
         if requires(x):
-            warnings.warn("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the new "
-                          "tensor has no history, so no gradient flows to the ones in the list. Use torch.stack(list) to keep "
+            warnings.warn("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: "
+                          "the new "
+                          "tensor has no history, so no gradient flows to the ones in the list. Use torch.stack(list) "
+                          "to keep "
                           "it, or detach() them.", UserWarning, stacklevel=6)
         return a.dtype, _python(a)
     if isinstance(x, (np.generic, np.ndarray)):
