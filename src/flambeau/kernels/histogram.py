@@ -47,7 +47,8 @@ def outer_edges(a: np.ndarray, bins: int, low_high: Sequence[float] | None, name
     _check_bins(bins, name)
     if low_high is not None:
         if len(low_high) != 2:
-            raise RuntimeError(f"torch.{name}: for a 1-dimensional histogram range should have 2 elements, but got {len(low_high)}")
+            raise RuntimeError(f"torch.{name}: for a 1-dimensional histogram range should have 2 elements, but got "
+                               f"{len(low_high)}")
         low, high = float(low_high[0]), float(low_high[1])
     elif a.size:
         low, high = float(a.min()), float(a.max())

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.apply import apply1, apply_n
+from flambeau.core.apply import apply1
 from flambeau.core.dtype import DType
 from flambeau.core.objects import dtype_of
 from flambeau.kernels import cumulative as k
@@ -65,6 +65,8 @@ fused("cumprod_backward", _cumprod_backward, _cumprod_exact)
 
 
 def _cumprod_formula(xp: Any, g: Any, self: Any, out: Any, dim: int, dtype: Any) -> Any:
+    if len(self.shape) == 0:
+        return g
     return xp.cumprod_backward(g, self if dtype is None else xp.cast(self, dtype), out, dim)
 
 
@@ -78,10 +80,11 @@ def _running_samples(t: Any) -> list:
             call(t(4, 3, transposed=True, **kw), 0), call(t(3, dtype="int64"), 0)]
 
 
-_DIM_ERROR = (lambda t: [(call(t(3), 4), IndexError, "out of range")])
+def _dim_error(t: Any) -> list:
+    return [(call(t(3), 4), IndexError, "out of range")]
 
 
-@public(op=CUMSUM, inplace=True, samples=_running_samples, errors=_DIM_ERROR)
+@public(op=CUMSUM, inplace=True, samples=_running_samples, errors=_dim_error)
 def cumsum(input: Any, dim: int, *, dtype: DType | None = None) -> Any:
     """Running sums along dim: element k is the sum of elements 0 to k.
 
@@ -94,7 +97,7 @@ def cumsum(input: Any, dim: int, *, dtype: DType | None = None) -> Any:
     return apply1(CUMSUM, tensor(input, "cumsum"), (one_dim(dim, ndim(input)), np_dtype(dtype)))
 
 
-@public(op=CUMPROD, inplace=True, samples=_running_samples, errors=_DIM_ERROR)
+@public(op=CUMPROD, inplace=True, samples=_running_samples, errors=_dim_error)
 def cumprod(input: Any, dim: int, *, dtype: DType | None = None) -> Any:
     """Running products along dim; the gradient is right where elements are zero.
 
@@ -111,6 +114,8 @@ def cumprod(input: Any, dim: int, *, dtype: DType | None = None) -> Any:
 
 
 def _logcumsumexp_formula(xp: Any, g: Any, self: Any, out: Any, dim: int) -> Any:
+    if len(self.shape) == 0:
+        return g
     # the weight of element k in out[i], exp(self[k] - out[i]), as a product of ratios of neighbours that are <= 1
     ratios = xp.exp(xp.shift(out, dim, 1, 0) - out)
     return xp.conj(xp.exp(self - out)) * xp.scan(g, xp.conj(ratios), dim, True)
@@ -120,7 +125,7 @@ LOGCUMSUMEXP = primitive("logcumsumexp", k.logcumsumexp, params=("dim",), expr=K
 
 
 @public(op=LOGCUMSUMEXP, samples=lambda t: [call(t(3, 4), 1), call(t(3, 4), dim=-2), call(t(), 0), call(t(0, 2), 0)],
-        errors=_DIM_ERROR)
+        errors=_dim_error)
 def logcumsumexp(input: Any, dim: int) -> Any:
     """log of the running sums of exp(input) along dim, without overflow.
 
@@ -150,7 +155,7 @@ def _extreme_samples(t: Any) -> list:
     return [call(t(3, 4), 1), call(t(3, 4), dim=-2), call(t(), 0), call(t(0, 2), 0), call(t(3, dtype="int64"), 0)]
 
 
-@public(op=CUMMAX, samples=_extreme_samples, errors=_DIM_ERROR)
+@public(op=CUMMAX, samples=_extreme_samples, errors=_dim_error)
 def cummax(input: Any, dim: int) -> Any:
     """Running maxima along dim, and the latest position of each; nan stays once met.
 
@@ -163,7 +168,7 @@ def cummax(input: Any, dim: int) -> Any:
     return pair(return_types.cummax, CUMMAX, tensor(input, "cummax"), (one_dim(dim, ndim(input)),))
 
 
-@public(op=CUMMIN, samples=_extreme_samples, errors=_DIM_ERROR)
+@public(op=CUMMIN, samples=_extreme_samples, errors=_dim_error)
 def cummin(input: Any, dim: int) -> Any:
     """Running minima along dim, and the latest position of each; nan stays once met.
 

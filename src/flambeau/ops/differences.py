@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-
 from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
 from flambeau.kernels.services import default_array_type, is_float
 
@@ -24,7 +23,8 @@ def _part(t: TensorBase, dim: int, start: int, length: int) -> TensorBase:
 
 @public(samples=lambda t: [call(t(3, 4)), call(t(5), 2), call(t(3, 4), dim=0), call(t(2, 3), 1, -1, t(2, 1), t(2, 2)),
                            call(t(4, dtype="bool")), call(t(2), 3)],
-        errors=lambda t: [(call(t()), RuntimeError, "at least one-dimensional"), (call(t(3), -1), RuntimeError, "non-negative")])
+        errors=lambda t: [(call(t()), RuntimeError, "at least one-dimensional"),
+                          (call(t(3), -1), RuntimeError, "non-negative")])
 def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The n-th differences of neighbours along dim: input[k + 1] - input[k]; exclusive or for bool.
 
@@ -74,17 +74,20 @@ def _areas(name: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[TensorBase, in
         x = ops.reshape(x, (*((1,) * (d - along)), *shape_of(x), *((1,) * (ndim(y) - 1 - d)))) if ndim(x) == 1 else x
         along = d if ndim(x) == ndim(y) else d - (ndim(y) - ndim(x))
     if shape_of(x)[along] != size:
-        raise RuntimeError(f"{name}: There must be one `x` value for each sample point, got {shape_of(x)[along]} for {size}")
+        raise RuntimeError(f"{name}: There must be one `x` value for each sample point, got {shape_of(x)[along]} "
+                           f"for {size}")
     width = _part(x, along, 1, steps) - _part(x, along, 0, steps)
     return heights * width / 2.0, d
 
 
 def _trapezoid_samples(t: Any) -> list:
-    return [call(t(3, 4)), call(t(3, 4), t(4)), call(t(3, 4), dx=0.5, dim=0), call(t(3, 4), t(3, 4)), call(t(3, 4), t(3), dim=0)]
+    return [call(t(3, 4)), call(t(3, 4), t(4)), call(t(3, 4), dx=0.5, dim=0), call(t(3, 4), t(3, 4)),
+            call(t(3, 4), t(3), dim=0)]
 
 
 def _trapezoid_errors(t: Any) -> list:
-    return [(call(t(3), t(4)), RuntimeError, "one `x` value for each sample point"), (call(t(3), dim=2), IndexError, "out of range")]
+    return [(call(t(3), t(4)), RuntimeError, "one `x` value for each sample point"),
+            (call(t(3), dim=2), IndexError, "out of range")]
 
 
 @public(method=False, out=False, aliases=("trapz",), samples=_trapezoid_samples, errors=_trapezoid_errors)
@@ -118,7 +121,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = 1, dim: int = -1) -
 
 def _check_weights(name: str, w: Any, kinds: str, what: str, n: int) -> None:
     if ndim(tensor(w, "cov", name)) > 1:
-        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {ndim(w)} dimensions")
+        raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {ndim(w)}")
     if dtype_of(w).kind not in kinds:
         raise RuntimeError(f"cov(): expected {name} to have {what} dtype but got {name} with {dtype_of(w).name} dtype")
     if array_of(w).size != n:
@@ -142,7 +145,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     [[2.0, 4.0], [4.0, 8.0]]
     """
     if ndim(tensor(input, "cov")) > 2:
-        raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {ndim(input)} dimensions")
+        raise RuntimeError("cov(): expected input to have two or fewer dimensions but got an input with "
+                           f"{ndim(input)} dimensions")
     if dtype_of(input).kind == "b":
         raise RuntimeError("cov(): bool dtype is not supported for input")
     rows = input if ndim(input) == 2 else ops.reshape(input, (1, -1))
@@ -164,8 +168,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     if aweights is not None and correction != 0:
         divisor = total - correction * sum(w * ops.reshape(aweights, (-1,))) / total
     if (array_of(divisor) if isinstance(divisor, TensorBase) else divisor) <= 0:
-        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
-                      UserWarning, stacklevel=2)
+        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
+                      "observations.", UserWarning, stacklevel=2)
         divisor = 0
     deviation = rows - ops.unsqueeze(center, 1)
     weighted = deviation if w is None else deviation * w

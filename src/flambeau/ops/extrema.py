@@ -94,10 +94,12 @@ AMINMAX = primitive("aminmax", k.aminmax, params=("dim", "keepdim"), outputs=(Tr
 MAX_DIM = selection("max", k.max_dim, ("dim", "keepdim"))
 MIN_DIM = selection("min", k.min_dim, ("dim", "keepdim"))
 
-_EMPTY_ERRORS = (lambda t: [(call(t(3), 4), IndexError, "out of range"), (call(t(0, 2), 0), IndexError, "non-zero size")])
+
+def _empty_errors(t: Any) -> list:
+    return [(call(t(3), 4), IndexError, "out of range"), (call(t(0, 2), 0), IndexError, "non-zero size")]
 
 
-@public(op=AMAX, samples=reduction_samples(), errors=_EMPTY_ERRORS)
+@public(op=AMAX, samples=reduction_samples(), errors=_empty_errors)
 def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """Greatest element, of all or along dimensions; nan if there is one. Equal elements share the gradient.
 
@@ -110,7 +112,7 @@ def amax(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     return apply1(AMAX, tensor(input, "amax"), (as_dim(dim), keepdim))
 
 
-@public(op=AMIN, samples=reduction_samples(), errors=_EMPTY_ERRORS)
+@public(op=AMIN, samples=reduction_samples(), errors=_empty_errors)
 def amin(input: Any, dim: Any = (), keepdim: bool = False) -> Any:
     """Least element, of all or along dimensions; nan if there is one. Equal elements share the gradient.
 
@@ -213,7 +215,7 @@ def _arg_samples(t: Any) -> list:
 
 
 @public(op=ARGMAX, differentiable=False, samples=_arg_samples, errors=lambda t: [
-    (call(t(0)), IndexError, "numel() == 0"), (call(t(3), 4), IndexError, "out of range")])
+    (call(t(0)), IndexError, "Expected reduction dim to be specified"), (call(t(3), 4), IndexError, "out of range")])
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Position (int64) of the greatest element along dim, the first of equal ones; of the flattened input without dim.
 
@@ -224,7 +226,7 @@ def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
 
 
 @public(op=ARGMIN, differentiable=False, samples=_arg_samples, errors=lambda t: [
-    (call(t(0)), IndexError, "numel() == 0"), (call(t(3), 4), IndexError, "out of range")])
+    (call(t(0)), IndexError, "Expected reduction dim to be specified"), (call(t(3), 4), IndexError, "out of range")])
 def argmin(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Position (int64) of the least element along dim, the first of equal ones; of the flattened input without dim.
 

@@ -81,8 +81,8 @@ VECTOR_NORM = primitive("vector_norm", _vector_norm, params=("ord", "dim", "keep
 
 
 def _norm_samples(t: Any) -> list:
-    found = [call(t(3, 4), p) for p in (2, 1, 0, 3, 0.5, 1.5, math.inf, -math.inf)]
-    return [*found, call(t(3, 4), 2, 1), call(t(3, 4), 1, (0, 1), True), call(t(2, 3, 4), math.inf, (0, -1)), call(t(), 2)]
+    found = [call(t(3, 4), p) for p in (2, 1, 3, 0.5, 1.5, math.inf, -math.inf)]
+    return [*found, call(t(3, 4, grad=False), 0), call(t(3, 4), 2, 1), call(t(3, 4), 1, (0, 1), True), call(t(2, 3, 4), math.inf, (0, -1)), call(t(), 2)]
 
 
 def _of_order(input: TensorBase, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:
@@ -92,7 +92,8 @@ def _of_order(input: TensorBase, ord: Any, dim: Any, keepdim: bool, dtype: DType
                            f"{dtype_of(input).name}: convert with .float()")
     if d is not None:
         if (dtype_of(input).kind == "c") != (d.kind == "c") or not is_float(d):
-            raise RuntimeError(f"linalg.vector_norm: dtype should be floating and as real or complex as the input, got {d.name}")
+            raise RuntimeError("linalg.vector_norm: dtype should be floating and as real or complex as the input, got "
+                               + d.name)
         input = to_dtype(input, d)
     return apply1(VECTOR_NORM, input, (float(ord), as_dim(dim), keepdim))
 
@@ -119,8 +120,10 @@ def vector_norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
     return _of_order(tensor(x, "linalg_vector_norm", "self"), ord, dim, keepdim, dtype)
 
 
-@public(samples=lambda t: [call(t(3, 4)), *_norm_samples(t), call(t(3, 4), "fro", (0, 1)), call(t(3, 4), "fro", keepdim=True)],
-        errors=lambda t: [(call(t(3), "x"), ValueError, "norm"), (call(t(3), 2, 4), IndexError, "out of range")])
+@public(samples=lambda t: [call(t(3, 4)), *_norm_samples(t), call(t(3, 4), "fro", (0, 1)),
+                           call(t(3, 4), "fro", keepdim=True)],
+        errors=lambda t: [(call(t(3), "x"), RuntimeError, "not supported"),
+                          (call(t(3), 2, 4), IndexError, "out of range")])
 def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Any:
     """Norm of all elements, or along dimensions: `linalg.vector_norm`, and the nuclear norm of matrices.
 
@@ -141,11 +144,11 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, dty
             raise RuntimeError(f"norm(p='nuc'): input must have 2 dimensions, got {ndim(input)}; name two with dim=")
         return matrix_norm.fn(input, "nuc", (0, 1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str):
-        raise ValueError(f"norm(): only valid string values are 'fro' and 'nuc', found {p}")
+        raise RuntimeError(f"norm(): Order {p} not supported: the words are 'fro' and 'nuc'")
     return _of_order(input, p, dim, keepdim, dtype)
 
 
-@public(samples=lambda t: [call(t(3, 4), t(3, 4)), call(t(3, 4), t(4), 1), call(t(3), t(3), p=math.inf), call(t(), t())])
+@public(samples=lambda t: [call(t(3, 4), t(3, 4)), call(t(3, 4), t(4), 1), call(t(3), t(3), p=math.inf)])
 def dist(input: Any, other: Any, p: Any = 2) -> Any:
     """Norm of order p of input - other, as one vector.
 

@@ -22,7 +22,8 @@ from .ranges import linspace
 
 # --------------------------------------------------------------------------------- places in sorted sequences
 
-SEARCHSORTED = primitive("searchsorted", lambda s, v, sorter, out_int32, right, side: k.searchsorted(s, v, out_int32, right, side, sorter),
+SEARCHSORTED = primitive("searchsorted", lambda rows, values, sorter, out_int32, right, side:
+                         k.searchsorted(rows, values, out_int32, right, side, sorter),
                          inputs=("sorted_sequence", "self", "sorter"), params=("out_int32", "right", "side"), promotes=False,
                          differentiable=False, expr=KERNEL)
 
@@ -34,7 +35,8 @@ def _values(value: Any, like: TensorBase, name: str, argument: str) -> TensorBas
             return make(cast(array_of(value), dtype_of(like)))
         return value
     if isinstance(value, (bool, int, float, np.number)):
-        return make(np.array(value).astype(dtype_of(like) if dtype_of(like).kind in "fV" or isinstance(value, int) else np.float64))
+        fits = dtype_of(like).kind in "fV" or isinstance(value, int)
+        return make(np.array(value).astype(dtype_of(like) if fits else np.float64))
     raise TypeError(f"{name}(): argument '{argument}' must be Tensor or a number, not {type(value).__name__}")
 
 
@@ -75,7 +77,8 @@ def searchsorted(sorted_sequence: Any, input: Any, *, out_int32: bool = False, r
 
 
 @public(method=False, differentiable=False, samples=lambda t: [
-    call(t(2, 3, grad=False), t(1, grad=False)), call(t(4, grad=False), t(1, grad=False), right=True), call(0.5, t(1, grad=False))],
+    call(t(2, 3, grad=False), t(1, grad=False)), call(t(4, grad=False), t(1, grad=False), right=True),
+    call(0.5, t(1, grad=False))],
     errors=lambda t: [(call(t(2), t(2, 2)), RuntimeError, "boundaries tensor must be 1 dimension")])
 def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False) -> Any:
     """The number of the bucket, between sorted boundaries, of each element.
@@ -97,7 +100,8 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
 # --------------------------------------------------------------------------------- counts
 
 BINCOUNT = primitive("bincount", k.bincount, inputs=("self", "weights"), params=("minlength",), promotes=False,
-                     dynamic_shape=True, check_float=True, node="NotImplemented", expr=KERNEL, weights=no_derivative("bincount"))
+                     dynamic_shape=True, check_float=True, node="NotImplemented", expr=KERNEL,
+                     weights=no_derivative("bincount"))
 HISTC = primitive("histc", h.histc, params=("bins", "min", "max"), node="HistcBackward0", expr=KERNEL, may_raise=True,
                   self=no_derivative("histc"))
 
@@ -105,7 +109,8 @@ HISTC = primitive("histc", h.histc, params=("bins", "min", "max"), node="HistcBa
 @public(op=BINCOUNT, out=False, differentiable=False, samples=lambda t: [
     call(t(5, low=0, high=4, dtype="int64")), call(t(5, low=0, high=4, dtype="int64"), t(5, grad=False)),
     call(t(0, dtype="int64"), minlength=3)],
-    errors=lambda t: [(call(t(3)), RuntimeError, "only support"), (call(t(2, 2, dtype="int64")), RuntimeError, "1-d non-negative")])
+    errors=lambda t: [(call(t(3)), RuntimeError, "only support"),
+                      (call(t(2, 2, dtype="int64")), RuntimeError, "1-d non-negative")])
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     """How often each integer from 0 occurs in a vector; with weights, their sums.
 
@@ -119,7 +124,8 @@ def _number(value: Any) -> Any:
     return array_of(value).item() if isinstance(value, TensorBase) else value
 
 
-@public(op=HISTC, differentiable=False, samples=lambda t: [call(t(10, grad=False), 4), call(t(3, 4, grad=False), 5, -1, 1), call(t(0, grad=False), 3)],
+@public(op=HISTC, differentiable=False, samples=lambda t: [
+    call(t(10, grad=False), 4), call(t(3, 4, grad=False), 5, -1, 1), call(t(0, grad=False), 3)],
         errors=lambda t: [(call(t(3), 0), RuntimeError, "bins must be > 0"),
                           (call(t(3), 3, 2, 1), RuntimeError, "max must be larger than min")])
 def histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
@@ -150,14 +156,16 @@ def _edges(a: np.ndarray, bins: Any, low_high: Any, name: str) -> np.ndarray:
 def _histogram(name: str, a: np.ndarray, edges: list, weight: Any, density: bool) -> np.ndarray:
     w = None if weight is None else array_of(weight)
     if w is not None and w.dtype is not a.dtype:
-        raise RuntimeError(f"torch.{name}: if weight tensor is provided, input tensor and weight tensor should have the same dtype,"
-                           f" got {a.dtype.name} and {w.dtype.name}")
+        raise RuntimeError(f"torch.{name}: if weight tensor is provided, input tensor and weight tensor should have the "
+                           f"same dtype, got {a.dtype.name} and {w.dtype.name}")
     return h.histogramdd(a, edges, w, density)
 
 
-@public(differentiable=False, samples=lambda t: [call(t(10, grad=False), 4), call(t(3, 4, grad=False), 5, range=(-1., 1.), density=True)],
+@public(differentiable=False, samples=lambda t: [
+    call(t(10, grad=False), 4), call(t(3, 4, grad=False), 5, range=(-1., 1.), density=True)],
         errors=lambda t: [(call(t(3, dtype="int64"), 3), NotImplementedError, "not implemented")])
-def histogram(input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None, density: bool = False) -> Any:
+def histogram(input: Any, bins: Any, *, range: Sequence[float] | None = None, weight: Any = None,
+              density: bool = False) -> Any:
     """Number of elements in each bin.
 
     Args:
@@ -180,7 +188,8 @@ def histogram(input: Any, bins: Any, *, range: Sequence[float] | None = None, we
 
 @public(method=False, out=False, differentiable=False, samples=lambda t: [call(t(10, 2, grad=False), [2, 3])],
         errors=lambda t: [(call(t(3, 2), [2]), RuntimeError, "bins")])
-def histogramdd(input: Any, bins: Any, range: Sequence[float] | None = None, weight: Any = None, density: bool = False) -> Any:
+def histogramdd(input: Any, bins: Any, range: Sequence[float] | None = None, weight: Any = None,
+                density: bool = False) -> Any:
     """Number of points (rows of the last dimension, D coordinates each) in each cell of a grid.
 
     Args:
@@ -202,9 +211,11 @@ def histogramdd(input: Any, bins: Any, range: Sequence[float] | None = None, wei
     if len(each) != n:
         raise RuntimeError(f"torch.histogramdd: bins should have one entry for each of {n} dimensions, got {len(each)}")
     if range is not None and len(range) != 2 * n:
-        raise RuntimeError(f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, but got {len(range)}")
+        raise RuntimeError(f"torch.histogramdd: for a {n}-dimensional histogram range should have {2 * n} elements, "
+                           f"but got {len(range)}")
     points = a.reshape(-1, n)
-    edges = [_edges(points[:, i], b, None if range is None else range[2 * i:2 * i + 2], "histogramdd") for i, b in enumerate(each)]
+    edges = [_edges(points[:, i], b, None if range is None else range[2 * i:2 * i + 2], "histogramdd")
+             for i, b in enumerate(each)]
     w = None if weight is None else make(array_of(weight).reshape(-1))
     hist = _histogram("histogramdd", points, edges, w, density)
     return return_type("histogramdd", "hist", "bin_edges")((make(hist), tuple(make(e) for e in edges)))

@@ -29,10 +29,11 @@ def _triangle_samples(t: Any) -> list:
             call(t(4, 3, transposed=True)), call(t(3, 3, dtype="bool"))]
 
 
-_MATRIX_ERROR = (lambda t: [(call(t(3)), RuntimeError, "at least 2 dimensions")])
+def _matrix_error(t: Any) -> list:
+    return [(call(t(3)), RuntimeError, "at least 2 dimensions")]
 
 
-@public(op=TRIL, inplace=True, samples=_triangle_samples, errors=_MATRIX_ERROR)
+@public(op=TRIL, inplace=True, samples=_triangle_samples, errors=_matrix_error)
 def tril(input: Any, diagonal: int = 0) -> Any:
     """The lower triangle of matrices (*, M, N): zeros above a diagonal.
 
@@ -45,7 +46,7 @@ def tril(input: Any, diagonal: int = 0) -> Any:
     return apply1(TRIL, tensor(input, "tril"), (int(diagonal),))
 
 
-@public(op=TRIU, inplace=True, samples=_triangle_samples, errors=_MATRIX_ERROR)
+@public(op=TRIU, inplace=True, samples=_triangle_samples, errors=_matrix_error)
 def triu(input: Any, diagonal: int = 0) -> Any:
     """The upper triangle of matrices (*, M, N): zeros below a diagonal.
 
@@ -99,7 +100,8 @@ DIAGONAL_OF = primitive("diagonal_of", lambda a, offset: np.array(strides.diagon
 
 @public(op=DIAG_EMBED, out=False, samples=lambda t: [
     call(t(3)), call(t(2, 3)), call(t(2, 3), 1), call(t(2, 3), offset=-1, dim1=0, dim2=2)],
-    errors=lambda t: [(call(t(3), 0, 0, 0), RuntimeError, "cannot be identical"), (call(t(3), 0, 0, 4), IndexError, "out of range")])
+    errors=lambda t: [(call(t(3), 0, 0, 0), RuntimeError, "cannot be identical"),
+                      (call(t(3), 0, 0, 4), IndexError, "out of range")])
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """Zeros with the last dimension of input on a diagonal of two new dimensions.
 
@@ -149,7 +151,8 @@ def _powers(x: TensorBase, n: int) -> TensorBase:
     return ops.shift(ops.cumprod(wide, len(shape)), len(shape), 1, 1)
 
 
-@public(method=False, out=False, samples=lambda t: [call(t(3)), call(t(3), 2), call(t(3), N=4, increasing=True), call(t(0))],
+@public(method=False, out=False, samples=lambda t: [
+    call(t(3, grad=False)), call(t(3, grad=False), 2), call(t(3, grad=False), N=4, increasing=True), call(t(0))],
         errors=lambda t: [(call(t(2, 2)), RuntimeError, "one-dimensional"), (call(t(2), -1), RuntimeError, "non-negative")])
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Vandermonde matrix (len(x), N): powers of each element, from the greatest unless increasing.
