@@ -55,7 +55,7 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 
 def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
                   generator: Any = None) -> Any:
-    """Normal, cut to [a, b], by the inverse of the distribution function."""
+    """Normal, cut to [a, b]: values outside are drawn again."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
                       "incorrect.", stacklevel=2)
@@ -63,13 +63,33 @@ def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -
     def cdf(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
 
+    def draw(fill: Callable) -> Any:
+        return fill(flambeau.empty_like(tensor))
+
     with no_grad():
-        low, high = cdf((a - mean) / std), cdf((b - mean) / std)
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        tensor.erfinv_()
-        tensor.mul_(std * math.sqrt(2.0))
-        tensor.add_(mean)
-        return tensor.clamp_(min=a, max=b)
+        if tensor.is_meta:
+            return tensor
+        if cdf((b - mean) / std) - cdf((a - mean) / std) > 0.3:
+            low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()
+            tensor.normal_(mean, std, generator=generator)
+            while (refused := (tensor < low) | (tensor > high)).any():
+                again = draw(lambda t: t.normal_(mean, std, generator=generator))
+                tensor.copy_(flambeau.where(refused, again, tensor))
+            return tensor
+        # few normal values fall into [a, b]: accept uniform ones with the density's probability
+        peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+
+        def refuse(values: Any) -> Any:
+            log_density = ((values - mean) / std).pow(2) * -0.5 - peak
+            return draw(lambda t: t.uniform_(generator=generator)).log_() > log_density
+
+        tensor.uniform_(a, b, generator=generator)
+        refused = refuse(tensor)
+        while refused.any():
+            again = draw(lambda t: t.uniform_(a, b, generator=generator))
+            tensor.copy_(flambeau.where(refused, again, tensor))
+            refused = refused & refuse(again)
+        return tensor
 
 
 def constant_(tensor: Any, val: float) -> Any:
