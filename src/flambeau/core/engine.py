@@ -191,6 +191,9 @@ def loop(call: Call, xp: Any) -> None:
         n: Node = cast(Node, task.target)
         g = task.grad
         task.grad = None
+        if pruned and not task.needed:      # nothing asked for lies behind: its hooks do not run either
+            pass_over(call, task, n)
+            continue
         x = n.extra
         if state.n_anomaly != 0:
             local.evaluating = n
@@ -365,12 +368,8 @@ def node_grads(task: Task, n: Node, x: Extra | None, g: Any, xp: Any, create: bo
         return list(call_formula(joint, n, g, xp, create, owner))
     while k < count:
         f: Formula | None = op.formulas[int(k)] if k < len(op.formulas) else None
-        wanted = f is not None
-        if owner is None and wanted:
-            t = task_edge(task, k)
-            wanted = t is not None and t.needed
-        elif wanted and k != 0:
-            wanted = edge(n, k) is not None
+        t = task_edge(task, k)                  # of a written slice: the base's, which the first input is a part of
+        wanted = f is not None and t is not None and t.needed
         if wanted and f is not None:
             grads.append(call_formula(f, n, g, xp, create, owner))
         else:

@@ -132,7 +132,7 @@ def finish_leaf(call: Call, task: Task) -> None:
     owned = task.owned
     h: LeafHooks | None = t._hooks
     create = call.create
-    if g is None and h is None:
+    if (g is None and h is None) or not task.needed:
         return
     if h is not None:
         for pair in list(h.tensor):
