@@ -82,7 +82,8 @@ VECTOR_NORM = primitive("vector_norm", _vector_norm, params=("ord", "dim", "keep
 
 def _norm_samples(t: Any) -> list:
     found = [call(t(3, 4), p) for p in (2, 1, 3, 0.5, 1.5, math.inf, -math.inf)]
-    return [*found, call(t(3, 4, grad=False), 0), call(t(3, 4), 2, 1), call(t(3, 4), 1, (0, 1), True), call(t(2, 3, 4), math.inf, (0, -1)), call(t(), 2)]
+    return [*found, call(t(3, 4, grad=False), 0), call(t(3, 4), 2, 1), call(t(3, 4), 1, (0, 1), True),
+            call(t(2, 3, 4), math.inf, (0, -1)), call(t(), 2)]
 
 
 def _of_order(input: TensorBase, ord: Any, dim: Any, keepdim: bool, dtype: DType | None) -> Any:

@@ -217,7 +217,8 @@ PROD = primitive("prod", k.prod, params=("dim", "keepdim", "dtype"), check_float
 def _prod_samples(t: Any) -> list:
     kw = {"low": 0.5, "high": 2.0}
     return [call(t(3, 4, **kw)), call(t(3, 4, **kw), 1), call(t(3, 4, **kw), -2, True), call(t(**kw)), call(t(**kw), 0),
-            call(t(0, 2), 0), call(t(0)), call(t(3, dtype="int64")), call(t(4, 3, transposed=True, **kw), 0)]
+            call(t(0, 2, grad=False), 0), call(t(0, grad=False)), call(t(3, dtype="int64")),
+            call(t(4, 3, transposed=True, **kw), 0)]
 
 
 @public(op=PROD, samples=_prod_samples, errors=lambda t: [(call(t(3), 4), IndexError, "out of range")])

@@ -152,7 +152,7 @@ def _powers(x: TensorBase, n: int) -> TensorBase:
 
 
 @public(method=False, out=False, samples=lambda t: [
-    call(t(3, grad=False)), call(t(3, grad=False), 2), call(t(3, grad=False), N=4, increasing=True), call(t(0))],
+    call(t(3, grad=False)), call(t(3, grad=False), 2), call(t(3, grad=False), N=4, increasing=True), call(t(0, grad=False))],
         errors=lambda t: [(call(t(2, 2)), RuntimeError, "one-dimensional"), (call(t(2), -1), RuntimeError, "non-negative")])
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """Vandermonde matrix (len(x), N): powers of each element, from the greatest unless increasing.

@@ -132,6 +132,8 @@ def to_numpy(t: Any) -> np.ndarray:
     for name in ("resolve_conj", "resolve_neg"):
         if hasattr(t, name):
             t = getattr(t, name)()
+    if getattr(t, "_is_zerotensor", bool)():     # how PyTorch stands for a derivative that is zero everywhere
+        return t.numpy(force=True)
     return np.asarray(t.numpy())
 
 
