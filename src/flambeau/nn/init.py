@@ -7,8 +7,11 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import flambeau
 from flambeau.autograd import no_grad
+from flambeau.core.objects import array_of, make
 
 _ONE = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid")
 
@@ -220,13 +223,9 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
     columns = tensor.numel() // rows
     with no_grad():
         draw = flambeau.empty((rows, columns), dtype=tensor.dtype, device=tensor.device).normal_(0, 1, generator=generator)
-        if rows < columns:
-            draw.t_()
-        q, r = flambeau.linalg.qr(draw)
-        q *= flambeau.diag(r, 0).sign()          # makes the factorisation unique, hence q uniform
-        if rows < columns:
-            q.t_()
-        tensor.view_as(q).copy_(q)
+        q, r = np.linalg.qr(array_of(draw.t() if rows < columns else draw))
+        q *= np.sign(np.diagonal(r))             # makes the factorisation unique, hence q uniform
+        tensor.view(rows, columns).copy_(make(np.ascontiguousarray(q.T if rows < columns else q)))
         tensor.mul_(gain)
     return tensor
 

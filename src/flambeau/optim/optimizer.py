@@ -49,6 +49,7 @@ def _with_hooks(step: Callable) -> Callable:
         if not (pre or post or _global_pre_hooks or _global_post_hooks) or self.__dict__.get("_in_step", False):
             return step(self, *args, **kwargs)
         self.__dict__["_in_step"] = True
+        args = (self, *args)              # hooks get, and may replace, the optimizer with the arguments
         try:
             for hook in [*_global_pre_hooks.values(), *pre.values()]:
                 result = hook(self, args, kwargs)
@@ -56,7 +57,7 @@ def _with_hooks(step: Callable) -> Callable:
                     if not (isinstance(result, tuple) and len(result) == 2):
                         raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {result}.")
                     args, kwargs = result
-            out = step(self, *args, **kwargs)
+            out = step(*args, **kwargs)
             for hook in [*post.values(), *_global_post_hooks.values()]:
                 hook(self, args, kwargs)
             return out
