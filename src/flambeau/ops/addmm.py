@@ -282,7 +282,7 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
 
 
 @public(
-    namespaces=("nn.functional",),
+    namespaces=("torch", "nn.functional"),
     method=False,
     out=False,
     samples=lambda t: [
