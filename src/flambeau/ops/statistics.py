@@ -191,7 +191,8 @@ LOGSUMEXP = primitive("logsumexp", k.logsumexp, params=("dim", "keepdim"), expr=
 
 
 @public(op=LOGSUMEXP, namespaces=("torch", "special"), samples=lambda t: [
-    call(t(3, 4), 1), call(t(3, 4), -2, True), call(t(2, 3, 4), (0, 2)), call(t(), 0), call(t(3, dtype="int64"), 0)], errors=lambda t: [(call(t(3), 4), IndexError, "out of range")])
+    call(t(3, 4), 1), call(t(3, 4), -2, True), call(t(2, 3, 4), (0, 2)), call(t(), 0), call(t(3, dtype="int64"), 0)],
+    errors=lambda t: [(call(t(3), 4), IndexError, "out of range")])
 def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
     """log of the sum of exp(input) along dimensions, without overflow; -inf where there is nothing.
 
