@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import random
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -75,6 +76,7 @@ class Run:
         self.leaves = leaves(library, program.seed)
         self.pool = list(self.leaves)
         self.events: list[Any] = []
+        self.refusals: dict[int, tuple[str, bool]] = {}      # event -> message, whether a view was written
 
     def step(self, s: Step) -> None:
         x, y = self.pool[s.i % len(self.pool)], self.pool[s.j % len(self.pool)]
@@ -85,6 +87,7 @@ class Run:
                 result = self.apply(s, x, y)
         except REFUSALS as error:
             self.events.append(("refused", kind_of(error)))
+            self.refusals[len(self.events) - 1] = (str(error), x._base is not None)
         for r in result if isinstance(result, (tuple, list)) else (result,):
             if r is not None and not any(r is p for p in self.pool):
                 self.pool.append(r)
@@ -118,7 +121,7 @@ class Run:
         if op == "select":
             return x[0]
         if op == "t":
-            return x.transpose(0, 1)
+            return x.transpose(0, -1)
         if op == "flat":
             return x.view(-1)
         if op == "pairs":
@@ -158,7 +161,7 @@ class Run:
         if op == "double":
             return x.float() if x.dtype == t.float64 else x.double()
         if op == "gather":
-            return x.gather(0, t.zeros(tuple(x.shape), dtype=t.long))
+            return (x * 1.0).gather(0, t.zeros(tuple(x.shape), dtype=t.long))     # PyTorch saves x for its shape
         if op == "masked":
             return x[x > 0]
         if op == "contiguous":
@@ -166,7 +169,7 @@ class Run:
         if op == "cumsum":
             return x.cumsum(0)
         if op == "amax":
-            return x.amax(0)
+            return x.amax(0) if x.dim() else x.clone()      # PyTorch saves both for a 0-d tensor
         return x.softmax(-1)
 
     def write(self, op: str, x: Any, y: Any, s: Step) -> Any:
@@ -200,7 +203,8 @@ class Run:
         if op == "retain":
             x.retain_grad()
         elif op == "requires":
-            x.requires_grad_()
+            if self.program.ending in ENDINGS[:3]:      # a constant already saved joins PyTorch's second-order graph
+                x.requires_grad_()
         elif x._base is not None and x.requires_grad and x.grad_fn is None:
             return None             # PyTorch crashes on such a hook
         elif op == "hook":
@@ -232,6 +236,7 @@ class Run:
                 self.end()
             except REFUSALS as error:
                 text = str(error)
+                self.refusals[len(self.events)] = (text, False)
                 self.events.append(("refused", kind_of(error), "inplace" in text, "second time" in text))
             for p in self.pool:
                 self.events.append(("value", values(p), None if p.grad is None else values(p.grad)))
@@ -280,8 +285,10 @@ def agree(a: Any, b: Any) -> bool:
     """Whether two events say the same; a gradient None and one of zeros do in higher orders."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         if a is None or b is None:
-            return False
-        return a.shape == b.shape and np.allclose(a, b, rtol=2e-3, atol=1e-4, equal_nan=True)
+            return False            # a missing gradient is not a zero one
+        finite = np.abs(b[np.isfinite(b)])
+        scale = max(1.0, float(finite.max())) if finite.size else 1.0
+        return a.shape == b.shape and np.allclose(a, b, rtol=2e-3, atol=1e-4 * scale, equal_nan=True)
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
         if a and b and a[0] == b[0] == "gradients":
             return _same_gradients(a[1], b[1])
@@ -296,6 +303,27 @@ def _same_gradients(a: list, b: list) -> bool:
     return all((zero(x) and zero(y)) or (x is not None and y is not None and agree(x, y)) for x, y in zip(a, b, strict=True))
 
 
+KNOWN: Counter[str] = Counter()     # programs on which PyTorch is known to be defective, by reason (docs/differences.md)
+
+
+def known(k: int, event: Any, ours: Run, theirs: Run) -> bool:
+    """Whether the runs part at event k for a reason that is listed as PyTorch's own."""
+    message, of_view = theirs.refusals.get(k, ("", False))
+    mine = ours.refusals.get(k, ("", False))[0]
+    reason = ""
+    if event[0] != "refused" and of_view and "a leaf Variable that requires grad is being used in an in-place" in message:
+        reason = "a view of a tensor written since counts as a leaf"
+    elif event[0] != "refused" and "more than one element of the written-to tensor" in message and len(theirs.events[k]) == 4:
+        reason = "backward of a write to an expanded tensor fails"
+    elif mine and "view was created in no_grad mode" in message:
+        reason = "two errors at once: the other one is named"
+    elif "made inside torch.no_grad()" in mine and not message and any(s.op == "retain" for s in ours.program.steps):
+        reason = "retain_grad() passes over a view of a tensor written since"
+    if reason:
+        KNOWN[reason] += 1
+    return bool(reason)
+
+
 def compare(program: Program, ours: ModuleType, theirs: ModuleType) -> str | None:
     """The first disagreement of a program's two runs, in words; None when they agree."""
     a, b = Run(ours, program), Run(theirs, program)
@@ -307,6 +335,8 @@ def compare(program: Program, ours: ModuleType, theirs: ModuleType) -> str | Non
     ga, gb = ([e for e in r.events if higher and e and e[0] == "gradients"] for r in (a, b))
     for k, (x, y) in enumerate(zip(ea, eb, strict=False)):
         if not agree(x, y):
+            if known(k, x, a, b):
+                return None
             return f"event {k}: flambeau {x}\n          PyTorch  {y}"
     if len(ea) != len(eb):
         return f"{len(ea)} events, PyTorch {len(eb)}: {ea[len(eb):len(eb) + 2]} {eb[len(ea):len(ea) + 2]}"

@@ -203,8 +203,7 @@ def set_requires_grad(t: TensorBase, on: bool) -> None:
                             "Make a clone() of it first.")
     if t._rg != on:
         state.meta_epoch += 1
-    n = grad_fn(t) if t._view is not None or t._node is not None else None
-    t._rg = on or n is not None
+    t._rg = on
 
 
 def check_grad(t: TensorBase, value: Any) -> None:

@@ -120,7 +120,8 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
         pair: tuple[Any, Any] = state.promote_inplace(op, aa, bb, two and tb is None)
         first = pair[0]
         wide = pair[1]
-    if aa.base is not None and state.xp.overlaps(aa) and not (op.is_copy and (b is a or tb is None)):
+    if (aa.base is not None and not op.overlap_allowed and not (op.is_copy and (b is a or tb is None))
+            and state.xp.overlaps(aa)):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation (an expand()ed tensor is such a tensor).")
@@ -143,7 +144,7 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
                 assert tb is not None
                 set_edge(n, 1, tb)
             if mask & 2:
-                save(n, 1, make(state.xp.clone(aa)) if tb is a else b)
+                save(n, 1, b)                                # x.mul_(x): its own write spoils it, as in PyTorch
         n.shape = shape_of(a)
         n.dtype = da
         if same and op.same_dtype and len(n.shape) != 0 and (tb is None or shape_of(tb) == n.shape):
@@ -191,7 +192,7 @@ def apply_inplace(op: Op, inputs: list[Any], params: Any = None) -> Any:
     ra = requires(a)
     recording = need and grad_enabled() and op.differentiable
     check_writable(op, a, ra, recording)
-    if aa.base is not None and state.xp.overlaps(aa):
+    if aa.base is not None and not op.overlap_allowed and state.xp.overlaps(aa):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation (an expand()ed tensor is such a tensor).")
@@ -208,7 +209,7 @@ def apply_inplace(op: Op, inputs: list[Any], params: Any = None) -> Any:
         values = inputs
         if saves_first(op):                               # a formula reads the value before the write
             old = make(state.xp.clone(aa))
-            values = [old if t is a else t for t in inputs]
+            values = [old, *inputs[1:]]
         keep(n, mask, values)
         n.params = params
         n.shape = shape_of(a)

@@ -83,6 +83,8 @@ class Op:
         self.promotes: bool = True          # mixed dtypes are brought to one
         self.is_copy: bool = False          # copy_ and fill: exempt from some in-place checks
         self.check_float: bool = False      # the output may be of an integer dtype: then nothing is recorded
+        self.no_overlap: bool = False       # in-place, no other input may share memory with the one written
+        self.overlap_allowed: bool = False  # in-place on expanded memory is deprecated, not refused
         self.writes: bool = False           # declared effects, for capture
         self.random: bool = False
         self.may_raise: bool = False

@@ -29,6 +29,9 @@ primitive("clone_as", clone_as, params=("strides",), expr="self", node="CloneBac
 copy = primitive("copy", lambda a, b: b, inputs=("self", "src"), inplace=copy_kernel, pointwise=True, promotes=False,
                  is_copy=True, expr="src", node="CopyBackwards",
                  self=lambda xp, g: xp.zeros_like(g), src=lambda xp, g: g)
+primitive("copy_overlapping", lambda a, b: b, inputs=("self", "src"), inplace=copy_kernel, pointwise=True, promotes=False,
+          is_copy=True, expr="src", node="CopyBackwards", self=lambda xp, g: xp.zeros_like(g),
+          src=lambda xp, g: g).overlap_allowed = True
 primitive("zeros_like", np.zeros_like, differentiable=False, expr="0")
 kernels.clone = lambda a, memory_format="preserve": strides.clone(a, memory_format)
 ops.clone = lambda t: apply1(clone, t, ("preserve",))

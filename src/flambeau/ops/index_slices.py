@@ -56,6 +56,9 @@ primitive("repeat_interleave_backward", _repeat_backward, inputs=("self", "repea
           promotes=False, expr=KERNEL, node="IndexAddBackward0",
           self=lambda xp, g, repeats, dim: xp.repeat_interleave(g, repeats, dim))
 
+for _op in (INDEX_ADD, INDEX_COPY, INDEX_FILL):
+    _op.no_overlap = True
+
 
 def _vector(t: Any, *values: int) -> Any:
     return t(len(values), values=list(values), dtype="int64")

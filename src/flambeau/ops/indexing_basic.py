@@ -169,6 +169,9 @@ def setitem(t: TensorBase, key: Any, value: Any) -> None:
                 value = apply1(SELECT, value, (0, 0))
         apply_inplace2(_COPY, part, value)
         return
+    if number is not None and isinstance(key, TensorBase) and t._array is not None and state.xp.overlaps(t._array):
+        t.masked_fill_(key, number)
+        return
     if number is not None:
         value = make(np.asarray(number).astype(array_of(t).dtype))
     elif value.dtype is not t.dtype:

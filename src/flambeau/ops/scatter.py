@@ -144,6 +144,9 @@ primitive("take_along_dim_backward", _take_along_dim_backward, inputs=("self", "
           promotes=False, expr=KERNEL, node="ScatterAddBackward0",
           self=lambda xp, g, index, dim: xp.take_along_dim(g, index, dim))
 
+for _op in (SCATTER, SCATTER_VALUE, SCATTER_ADD, SCATTER_REDUCE, PUT):
+    _op.no_overlap = True
+
 
 def _index(t: Any, *shape: int, high: int) -> Any:
     return t(*shape, low=0, high=high - 1, dtype="int64", grad=False)

@@ -110,6 +110,8 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     [[1, 3], [2, 4]]
     """
     n = len(shape_of(tensor(input, "permute")))
+    if not order and dims is None:
+        raise TypeError("permute() missing 1 required positional argument: 'dims'")
     wanted = as_sizes(order if dims is None else (dims,))
     if len(wanted) != n:
         raise RuntimeError(
