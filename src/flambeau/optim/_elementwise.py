@@ -9,6 +9,7 @@ import numpy as np
 
 from flambeau.core.objects import TensorBase, array_of, cell_of, make, user_frame
 from flambeau.core.op import Op, slot
+from flambeau.core.state import quiet2
 
 from ._segments import SMALL, Pack, Same, Segment, pieces, real
 from .optimizer import Optimizer, run_closure
@@ -92,9 +93,9 @@ class Elementwise(Optimizer):
         step = state["step"]
         if not isinstance(step, TensorBase):          # checkpoints of old have a plain number
             state["step"] = step = make(np.full((), step, np.float32))
-        step = array_of(step)
-        count = step.item() + 1.0
-        step.fill(count)
+        a = step._array
+        count = a.item() + 1.0
+        a.fill(count)
         return count
 
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
@@ -157,14 +158,16 @@ class Elementwise(Optimizer):
         return found
 
     def _run(self, batches: list[Batch], numbers: list) -> None:
-        with np.errstate(all="ignore"):
-            for batch, values in zip(batches, numbers, strict=True):
-                self._run_batch(batch, values)
-                count_writes(_ADD, batch.params)
-                for tensors in batch.states:
-                    for t in tensors:
-                        if t._cell is not None:
-                            t._cell.stamp += 1
+        quiet2(self._run_quietly, batches, numbers)
+
+    def _run_quietly(self, batches: list[Batch], numbers: list) -> None:
+        for batch, values in zip(batches, numbers, strict=True):
+            self._run_batch(batch, values)
+            count_writes(_ADD, batch.params)
+            for tensors in batch.states:
+                for t in tensors:
+                    if t._cell is not None:
+                        t._cell.stamp += 1
 
     def _run_batch(self, batch: Batch, values: tuple) -> None:
         small: dict[Any, tuple[Same, list[Same], list]] = {}

@@ -104,10 +104,10 @@ class SGD(Elementwise):
             if step is None:
                 step = rates[dtype] = np.array(rate, dtype)
             if a.size > PIECE and a.flags.c_contiguous and g.flags.c_contiguous:
-                flat, flat_g = a.reshape(-1), g.reshape(-1)
+                flat, flat_g, scratch = a.reshape(-1), g.reshape(-1), np.empty(PIECE, dtype)
                 for i in range(0, flat.size, PIECE):
                     part = flat[i:i + PIECE]
-                    add(part, multiply(flat_g[i:i + PIECE], step), part)
+                    add(part, multiply(flat_g[i:i + PIECE], step, scratch[:part.size]), part)
             else:
                 add(a, multiply(g, step), a)
 
