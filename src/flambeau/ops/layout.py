@@ -6,12 +6,13 @@ from typing import Any
 
 from flambeau.core.apply import apply1
 from flambeau.core.dtype import MemoryFormat
-from flambeau.core.objects import TensorBase, array_of
+from flambeau.core.objects import TensorBase, array_of, shape_of
 from flambeau.kernels import strides
 
 from ._args import tensor
 from ._record import call, kernels, ops, public
 from .engine_ops import clone as CLONE
+from .shape import strides_of
 
 _FORMATS = {
     "contiguous_format": "contiguous",
@@ -33,7 +34,10 @@ def cloned(t: TensorBase, memory_format: str = "preserve") -> Any:
 def made_contiguous(t: TensorBase, memory_format: str = "contiguous") -> Any:
     """t itself when it is dense in that order, else a copy that is."""
     a = t._array
-    if a is None or strides.is_contiguous(a, memory_format):
+    if a is None:  # a tensor without values
+        if memory_format == "contiguous" and strides_of(t) == strides.contiguous_strides(tuple(shape_of(t))):
+            return t
+    elif strides.is_contiguous(a, memory_format):
         return t
     return apply1(CLONE, t, (memory_format,))
 

@@ -34,18 +34,33 @@ UNSAFE_VIEW = primitive(
 kernels.reshape = strides.reshape
 
 
-def _fits(a: np.ndarray, size: tuple) -> bool:
-    """Whether the elements of an array that is not contiguous can be seen under another shape without a copy."""
-    shape = strides.infer_shape(size, a.size)
-    return a.size == 0 or strides.view_strides(a.shape, a.strides, shape) is not None
+def strides_of(t: TensorBase) -> tuple:
+    """Strides in elements; also of a tensor without values."""
+    a = t._array
+    if a is not None:
+        return strides.torch_strides(a)
+    known = getattr(t._lazy, "strides", None)
+    return strides.contiguous_strides(tuple(shape_of(t))) if known is None else tuple(known)
+
+
+def _fits(t: TensorBase, shape: tuple) -> bool:
+    """Whether the elements can be seen under another shape without a copy."""
+    old = tuple(shape_of(t))
+    return not old or 0 in old or strides.view_strides(old, strides_of(t), shape) is not None
 
 
 def reshaped(t: TensorBase, size: tuple) -> Any:
     """t under another shape: a view where one exists, else a copy."""
     a = t._array
-    if a is None or a.flags.c_contiguous or _fits(a, size):
+    if a is not None and a.flags.c_contiguous:
         return apply1(VIEW, t, (size,))
-    return apply1(UNSAFE_VIEW, apply1(clone, t, ("contiguous",)), (strides.infer_shape(size, a.size),))
+    n = 1
+    for s in shape_of(t):
+        n *= s
+    shape = strides.infer_shape(size, n)
+    if _fits(t, shape):
+        return apply1(VIEW, t, (size,))
+    return apply1(UNSAFE_VIEW, apply1(clone, t, ("contiguous",)), (shape,))
 
 
 ops.reshape = reshaped

@@ -20,7 +20,7 @@ from ._args import dims as many_dims
 from ._args import sizes as as_sizes
 from ._args import tensor
 from ._record import KERNEL, call, ops, primitive, public
-from .shape import SQUEEZE, SQUEEZE_DIM, SQUEEZE_DIMS, UNSQUEEZE
+from .shape import SQUEEZE, SQUEEZE_DIM, SQUEEZE_DIMS, UNSQUEEZE, strides_of
 from .views import TRANSPOSE, T
 
 # ------------------------------------------------------------------------------------- as_strided
@@ -87,8 +87,10 @@ primitive(
 
 
 def _strided_params(input: TensorBase, size: Any, stride: Any, offset: int | None) -> tuple:
-    a = array_of(input)
-    return (as_sizes((size,)), as_sizes((stride,)), offset, (a.shape, strides.torch_strides(a), strides.storage_offset(a)))
+    a = input._array
+    start = strides.storage_offset(a) if a is not None else int(getattr(input._lazy, "offset", 0))
+    layout = (tuple(shape_of(input)), strides_of(input), start)
+    return as_sizes((size,)), as_sizes((stride,)), offset, layout
 
 
 @public(
