@@ -151,18 +151,24 @@ def nll_loss_backward(
     weight: Optional,
     reduction: str,
     ignore_index: int,
-    total_weight: np.ndarray,
+    total_weight: Optional,
 ) -> np.ndarray:
-    """Adjoint of `nll_loss`: g (like its loss) to the input's shape, in g's dtype."""
+    """Adjoint of `nll_loss`: g (like its loss) to the input's shape, in g's dtype.
+
+    total_weight is that of `nll_loss`, or None: then it is found again.
+    """
     grads = _wide(g)
     x_shape = tuple(x_shape)
     result = np.zeros(prod(x_shape), grads.dtype)
     if result.size:
         labels, positions, kept = _flat_labels(x_shape, target, ignore_index)
         factor = -grads.reshape(-1)
-        if reduction == "mean":
-            factor = factor / _wide(np.asarray(total_weight)).astype(grads.dtype, copy=False)
         weights = _label_weights(labels, kept, weight, grads.dtype)
+        if reduction == "mean":
+            if total_weight is None:
+                factor = factor / (grads.dtype.type(len(labels)) if weights is None else np.add.reduce(weights))
+            else:
+                factor = factor / _wide(np.asarray(total_weight)).astype(grads.dtype, copy=False)
         if weights is not None:
             factor = factor * weights
         if kept is not None:

@@ -66,7 +66,7 @@ def _implicit_dim(name: str, n_dims: int, stacklevel: int) -> int:
 
 def _samples(t: Any) -> list:
     return [call(t(3, 4), 1), call(t(3, 4), 0), call(t(2, 3, 4), dim=-2), call(t(), 0), call(t(0, 3), 1),
-            call(t(4, 3, transposed=True), 1), call(t(3, 4), 1, dtype="float64")]
+            call(t(4, 3, transposed=True), 1), call(t(3, 4), 1, dtype=t.library.float64)]
 
 
 _ERRORS = (lambda t: [(call(t(3, 2), 2), IndexError, "out of range"),
