@@ -135,7 +135,7 @@ MSE = primitive("mse_loss", _mse, inputs=("self", "target"), params=("reduction"
 
 def _samples(t: Any) -> list:
     return [call(t(3, 4), t(3, 4, grad=False)), call(t(3, 4), t(3, 4), reduction="sum"),
-            call(t(4, 3, transposed=True), t(3, 4), reduction="none"), call(t(), t()), call(t(3, 1), t(3)),
+            call(t(3, 4, transposed=True), t(3, 4), reduction="none"), call(t(), t()), call(t(3, 1), t(3)),
             call(t(0, 2), t(0, 2), reduction="sum")]
 
 

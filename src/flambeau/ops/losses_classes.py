@@ -103,7 +103,7 @@ def _labels(t: Any, *shape: int, high: int) -> Any:
 
 def _samples(t: Any) -> list:
     return [call(t(3, 4), _labels(t, 3, high=4)), call(t(3, 4), _labels(t, 3, high=4), t(4, low=0.5, high=2.0, grad=False)),
-            call(t(4, 3, transposed=True), _labels(t, 3, high=4), reduction="none"),
+            call(t(3, 4, transposed=True), _labels(t, 3, high=4), reduction="none"),
             call(t(2, 3, 4), _labels(t, 2, 4, high=3), ignore_index=1),
             call(t(2, 3, 2, 2), _labels(t, 2, 2, 2, high=3), reduction="sum"), call(t(5), _labels(t, high=5)),
             call(t(0, 3), _labels(t, 0, high=3), reduction="sum")]
