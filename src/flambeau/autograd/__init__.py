@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, variable
+from . import anomaly_mode, forward_ad, function, functional, grad_mode, graph, profiler, variable
 from ._backward import backward, grad
 from ._modes import (
     enable_grad,
@@ -21,14 +21,5 @@ from .variable import Variable
 
 __all__ = ["Function", "NestedIOFunction", "Variable", "anomaly_mode", "backward", "detect_anomaly", "enable_grad",
            "forward_ad", "function", "functional", "grad", "grad_mode", "gradcheck", "gradgradcheck", "graph",
-           "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "is_multithreading_enabled", "no_grad",
+           "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "is_multithreading_enabled", "no_grad", "profiler",
            "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable"]
-
-
-def __getattr__(name: str):  # noqa: ANN202
-    if name in ("profiler", "profiler_legacy", "profiler_util"):
-        raise AttributeError(
-            f"flambeau.autograd.{name} is not available yet. To time operators, use time.perf_counter or cProfile on "
-            "the whole "
-            "step: operators are Python calls and appear there by name.")
-    raise AttributeError(f"module 'flambeau.autograd' has no attribute '{name}'")

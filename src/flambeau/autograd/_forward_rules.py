@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.apply import INPLACE, SPLIT, apply1, apply2, apply_n, apply_split, constant
+from flambeau.core.apply import INPLACE, SPLIT, apply1, apply_split, constant
 from flambeau.core.engine import fit, run_backward
-from flambeau.core.inplace import apply_inplace, apply_inplace1, apply_inplace2, saves_first
+from flambeau.core.inplace import apply_inplace2, saves_first
 from flambeau.core.objects import Packed, TensorBase, array_of, dtype_of, make, requires, shape_of
 from flambeau.core.op import DTYPE, DTYPES, INPUTS, NEEDS, OUT, PARAM, SHAPE, SHAPES, Formula, Op, slot
 from flambeau.core.state import grad_enabled, set_grad_enabled, state
 from flambeau.core.views import grad_fn
 
+from ._rerun import rerun
 from ._tangents import active, any_tangent, materialized, off, set_aligned, set_tangent, tangent_of
 
 COPY = slot("copy")
@@ -32,11 +33,11 @@ def intercept(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
         if kind == INPLACE:
             return _inplace(op, inputs, params, tangents)
         if kind == SPLIT:
-            outs = apply_split(op, inputs[0], params)
+            outs = rerun(op, inputs, params, kind)
             for o, t in zip(outs, apply_split(op, tangents[0], params), strict=True):
                 set_tangent(o, t)
             return outs
-        out = _call(op, inputs, params)
+        out = rerun(op, inputs, params, kind)
         if out is NotImplemented:
             return out
         if op.view:
@@ -55,14 +56,6 @@ def intercept(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
         return out
 
 
-def _call(op: Op, inputs: tuple, params: Any) -> Any:
-    if op.n_in >= 0 and len(inputs) == 1 and op.n_out == 1 and op.joint is None:
-        return apply1(op, inputs[0], params)
-    if len(inputs) == 2 and params is None and op.pointwise and op.n_in == 2 and op.joint is None:
-        return apply2(op, inputs[0], inputs[1])
-    return apply_n(op, list(inputs), params)
-
-
 def _inplace(op: Op, inputs: tuple, params: Any, tangents: list) -> Any:
     a = inputs[0]
     old = list(inputs)
@@ -73,10 +66,7 @@ def _inplace(op: Op, inputs: tuple, params: Any, tangents: list) -> Any:
             node = grad_fn(a)
             before._node, before._nr, before._rg = node, a._nr, node is not None
         old = [before if t is a else t for t in inputs]
-    if op.pointwise and params is None and op.joint is None and len(inputs) <= 2:
-        out = apply_inplace1(op, a) if len(inputs) == 1 else apply_inplace2(op, a, inputs[1])
-    else:
-        out = apply_inplace(op, list(inputs), params)
+    out = rerun(op, inputs, params, INPLACE)
     if out is NotImplemented:
         return out
     if op.differentiable and state.is_float(dtype_of(a)):

@@ -208,6 +208,9 @@ def loop(call: Call, xp: Any) -> None:
             if not has_needed(task):
                 pass_over(call, task, n)
                 continue
+        watch: Any = state.watch
+        if watch is not None:
+            watch(n, True)
         try:
             if x is not None and x.pre is not None:
                 g = run_prehooks(create, x.pre, g, x.metas is not None)
@@ -223,6 +226,8 @@ def loop(call: Call, xp: Any) -> None:
         except Exception as error:
             annotate(error, n)
             raise
+        if watch is not None:
+            watch(n, False)
         task.t0 = None                      # a long chain of tasks must not be freed by recursion
         task.t1 = None
         if not call.retain:

@@ -67,6 +67,7 @@ class State:
         self.non_leaf_grad: Any = None  # (tensor): warn that its .grad is read but never kept
         self.check_nan: Any = None    # anomaly mode: (node, input number, gradient)
         self.trace: Any = None        # anomaly mode: (new node), keeps the stack
+        self.watch: Any = None        # profiler: (node, whether it begins), around each node of a backward
         self.report: Any = None       # anomaly mode: (node), warns where the failing node was recorded
 
 
