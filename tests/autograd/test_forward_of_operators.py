@@ -1,0 +1,49 @@
+"""Every differentiable operator: the derivative in a random direction by forward and by reverse mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import flambeau
+from flambeau.autograd import _jacobians as jac
+from flambeau.ops import REGISTRY
+from flambeau.testing import samples as S
+
+ROUNDED = {"half", "bfloat16", "float"}     # the tangent itself is rounded to a narrow dtype
+ONCE = {"cdist"}                            # its backward is not differentiable, so it cannot be transposed
+KEYS = [k for k, r in REGISTRY.items() if r.differentiable and not r.random and k not in ROUNDED | ONCE]
+
+
+def swapped(value, swap):
+    if isinstance(value, (tuple, list)) and not hasattr(value, "shape"):
+        return type(value)(swapped(v, swap) for v in value)
+    if isinstance(value, dict):
+        return {k: swapped(v, swap) for k, v in value.items()}
+    return swap.get(id(value), value)
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.filterwarnings("ignore")       # some samples warn about their arguments; that is tested elsewhere
+def test_forward_mode_agrees_with_reverse_mode(key):
+    record = REGISTRY[key]
+    rng = np.random.default_rng(0)
+    for _, sample, maker in S.calls(flambeau, key, record, "float64", True):
+        leaves = [t for t in maker.leaves if t.numel()]
+
+        def call(*values, sample=sample, leaves=leaves):
+            swap = {id(t): v for t, v in zip(leaves, values, strict=True)}
+            out = record.fn(*swapped(sample.args, swap), **swapped(sample.kwargs, swap))
+            return tuple(t for t in (out if isinstance(out, (tuple, list)) else (out,))
+                         if isinstance(t, flambeau.Tensor) and jac.is_checked(t) and t.requires_grad)
+
+        if not leaves or not call(*leaves):
+            continue
+        for position, leaf in enumerate(leaves):
+            u = rng.standard_normal(jac.n_real(leaf))
+            outputs = call(*leaves)
+            tangents = jac.tangent(call, leaves, position, jac.as_tensor(u, leaf), range(len(outputs)))
+            for out, t in zip(outputs, tangents, strict=True):
+                v = rng.standard_normal(jac.n_real(out))
+                (g,) = jac.backward_row(out, [leaf], jac.as_tensor(v, out))
+                np.testing.assert_allclose(t @ v, jac.gradient_vector(g, leaf) @ u, rtol=1e-6, atol=1e-8)
