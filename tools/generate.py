@@ -23,12 +23,12 @@ from typing import Any, Final
 from mypy_extensions import mypyc_attr
 
 from flambeau.core.apply import apply1, apply2
-from flambeau.core.basics import Basics
 from flambeau.core.errors import not_a_tensor
 from flambeau.core.inplace import apply_inplace, apply_inplace1, apply_inplace2
 from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
+from flambeau.tensor._hot import Hot
 
 '''
 
@@ -160,7 +160,7 @@ def operand_error(symbol: str, a: Any, b: Any) -> TypeError:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Methods(Basics):
+class Methods(Hot):
 ''')
     for dunder, (name, swapped) in OPERATORS.items():
         args = "other, self" if swapped else "self, other"
@@ -173,16 +173,6 @@ class Methods(Basics):
         lines.append(f"    def {dunder}(self, other: Any) -> Any:\n"
                      f"        return apply_inplace2({name.upper()}, self, other)\n\n")
     lines.append(NUMBERS)
-    lines.append('''    def __getitem__(self, key: Any) -> Any:
-        if type(key) is int and self._array is not None:
-            shape = self._shape
-            if shape is None:
-                shape = self._array.shape
-            if len(shape) != 0 and -shape[0] <= key < shape[0]:
-                return apply1(SELECT, self, (0, key))
-        return state.getitem(self, key)
-
-''')
     for r in unary:
         for n in plain_names(r):
             lines.append(f"    def {n}(self) -> Any:\n        return apply1({r.op.name.upper()}, self)\n\n")

@@ -8,6 +8,7 @@ array takes 0.58 us on 8x8 float32 where `a.sum()` takes 1.2.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -71,6 +72,19 @@ def _sum_dtype(a: np.ndarray) -> np.dtype:
     return _INT64 if a.dtype.kind in "biu" else a.dtype
 
 
+@lru_cache(maxsize=256)
+def _number(n: int, char: str) -> np.ndarray:
+    """n as a 0-d array: a ufunc takes a third of a microsecond longer with a Python number."""
+    return np.array(n, char)
+
+
+@lru_cache(maxsize=256)
+def _ones(n: int, char: str) -> np.ndarray:
+    ones = np.ones(n, char)
+    ones.flags.writeable = False
+    return ones
+
+
 def sum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype | None = None) -> np.ndarray:
     """Return the sum over dim; bool and integers give int64 unless dtype says otherwise.
 
@@ -85,6 +99,10 @@ def sum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype |
             _add_reduce(a, None, None, out)
             return out
         if type(dim) is int and a.ndim > 1 and -a.ndim <= dim < a.ndim:
+            if a.ndim == 2 and not keepdim and a.size <= 65536 and a.flags.c_contiguous:
+                if dim == 1 or dim == -1:
+                    return a.dot(_ones(a.shape[1], own.char))
+                return _ones(a.shape[0], own.char).dot(a)
             return _add_reduce(a, dim, None, None, keepdim)
     if dtype is None:
         dtype = _sum_dtype(a)
@@ -98,6 +116,10 @@ def sum_all(a: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
     own = a.dtype
     if dtype is None and own.char in "fd":
         out = _empty((), own)
+        n = a.size
+        if n <= 4096 and a.flags.c_contiguous:
+            a.reshape(n).dot(_ones(n, own.char), out)     # BLAS: half the time of the reduction
+            return out
         _add_reduce(a, None, None, out)
         return out
     return sum(a, None, False, dtype)
@@ -121,9 +143,8 @@ def mean(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype 
     """
     own = a.dtype
     if dim is None and dtype is None and not keepdim and (own.char == "f" or own.char == "d"):
-        out = _empty((), own)
-        _add_reduce(a, None, None, out)
-        return np.divide(out, a.size, out)
+        out = sum_all(a)
+        return np.divide(out, _number(a.size, own.char), out)
     dtype = own if dtype is None else np.dtype(dtype)
     if dtype.kind in "biu":
         source = "Input" if dtype is own else "Optional"
@@ -133,10 +154,14 @@ def mean(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype 
         )
     axes = reduced_axes(dim, a.ndim)
     half = dtype.char in HALF
-    out = _add_reduce(a, axes, _FLOAT32 if half else None if dtype is own else dtype, None, keepdim)
+    if dtype is own and own.char in "fd" and type(dim) is int:
+        out = sum(a, dim, keepdim)
+    else:
+        out = _add_reduce(a, axes, _FLOAT32 if half else None if dtype is own else dtype, None, keepdim)
     if type(out) is not np.ndarray:
         out = np.array(out)
-    np.divide(out, count_reduced(a, axes), out)
+    n = count_reduced(a, axes)
+    np.divide(out, _number(n, own.char) if own.char in "fd" and out.dtype is own else n, out)
     return out.astype(dtype) if half else out
 
 

@@ -258,6 +258,16 @@ def methods() -> dict[str, Callable]:
     return found
 
 
+@functools.cache
+def _methods_by_name() -> dict[str, Callable]:
+    return methods()
+
+
+def method_named(name: str) -> Callable:
+    """The interpreted function of a method that has a compiled front too."""
+    return _methods_by_name()[name]
+
+
 def front(name: str, args: tuple, out: Any) -> Any:
     """Called by compiled functions when `out=` is given or an argument is no tensor, and by operators ("operator.pow")."""
     if name.startswith("operator."):
@@ -287,3 +297,4 @@ def _public(name: str) -> Any:
 
 
 state.front = front
+state.method = method_named

@@ -9,12 +9,12 @@ from typing import Any, Final
 from mypy_extensions import mypyc_attr
 
 from flambeau.core.apply import apply1, apply2
-from flambeau.core.basics import Basics
 from flambeau.core.errors import not_a_tensor
 from flambeau.core.inplace import apply_inplace, apply_inplace1, apply_inplace2
 from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
+from flambeau.tensor._hot import Hot
 
 ABS: Final = slot("abs")
 ACOS: Final = slot("acos")
@@ -115,7 +115,7 @@ def operand_error(symbol: str, a: Any, b: Any) -> TypeError:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Methods(Basics):
+class Methods(Hot):
     def __add__(self, other: Any) -> Any:
         return apply2(ADD, self, other)
 
@@ -297,15 +297,6 @@ class Methods(Basics):
         if state.is_float(dtype_of(self)):
             raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
         return apply1(BITWISE_NOT, self)
-
-    def __getitem__(self, key: Any) -> Any:
-        if type(key) is int and self._array is not None:
-            shape = self._shape
-            if shape is None:
-                shape = self._array.shape
-            if len(shape) != 0 and -shape[0] <= key < shape[0]:
-                return apply1(SELECT, self, (0, key))
-        return state.getitem(self, key)
 
     def abs(self) -> Any:
         return apply1(ABS, self)
