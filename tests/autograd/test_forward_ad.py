@@ -224,6 +224,38 @@ def test_complex(agree):
     agree(fn)
 
 
+def cubed(T, mode):
+    ad = fw(T)
+    with getattr(T, mode)(), ad.dual_level():
+        d = ad.make_dual(T.tensor([2.0]), T.tensor([1.0]))
+        y = ad.unpack_dual(d * d * d)
+        return y.primal, y.tangent, y.primal.is_inference(), y.tangent.requires_grad
+
+
+def test_without_recording(agree):
+    agree(lambda T: cubed(T, "no_grad"))
+
+
+def test_inference_mode():
+    """PyTorch drops tangents in inference mode."""
+    primal, tangent, is_inference, requires_grad = cubed(flambeau, "inference_mode")
+    assert (primal.item(), tangent.item(), is_inference, requires_grad) == (8.0, 12.0, True, False)
+
+
+def test_assignment_conversion_and_selection(agree):
+    def fn(T):
+        ad = fw(T)
+        with ad.dual_level():
+            d = ad.make_dual(T.tensor([2.0, 3.0]), T.tensor([1.0, 5.0]))
+            z = T.zeros(3)
+            z[1:] = d * 2
+            z[0] = 7
+            return (ad.unpack_dual(z), ad.unpack_dual(z[2]), ad.unpack_dual(d.double()), ad.unpack_dual(d.clone()),
+                    ad.unpack_dual(T.where(d > 2.5, d, d * d)), ad.unpack_dual(d.detach()).tangent is None)
+
+    agree(fn)
+
+
 def test_nothing_intercepts_after_the_level():
     from flambeau.core.state import state
 

@@ -85,7 +85,31 @@ def test_products_create_graph(agree):
     agree(fn)
 
 
+def test_without_grad_mode(agree):
+    def fn(T):
+        F = T.autograd.functional
+        with T.no_grad():
+            x = T.tensor([1.0])
+            return (F.vjp(lambda x: x * x, x, x), F.jacobian(lambda x: x * x, x), F.hvp(lambda x: (x * x * x).sum(), x, x),
+                    T.is_grad_enabled())
+
+    agree(fn)
+
+
+def test_strict_second_derivatives(agree):
+    def each(name):
+        agree(lambda T: getattr(T.autograd.functional, name)(
+            lambda x: x.sum(), T.tensor([1.0, 2.0]), *([] if name == "hessian" else [T.tensor([1.0, 1.0])]), strict=True),
+            "strict mode")
+        agree(lambda T: getattr(T.autograd.functional, name)(
+            lambda x: x.sum(), T.tensor([1.0, 2.0]), *([] if name == "hessian" else [T.tensor([1.0, 1.0])])))
+
+    for name in ("hessian", "hvp", "vhp"):
+        each(name)
+
+
 def test_errors(agree):
+    agree(lambda T: T.autograd.functional.jacobian(lambda x: x, [T.tensor([1.0])]), "either a Tensor or a tuple of Tensors")
     agree(lambda T: T.autograd.functional.vjp(lambda x: x * 2, T.tensor([1.0, 2.0])), "v")
     agree(lambda T: T.autograd.functional.vjp(lambda x: x * 2, T.tensor([1.0, 2.0]), T.tensor([1.0])), "size")
     agree(lambda T: T.autograd.functional.hessian(lambda x: x * 2, T.tensor([1.0, 2.0])), "single element")

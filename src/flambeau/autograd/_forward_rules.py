@@ -15,7 +15,7 @@ from flambeau.core.engine import fit, run_backward
 from flambeau.core.inplace import apply_inplace2, saves_first
 from flambeau.core.objects import Packed, TensorBase, array_of, dtype_of, make, requires, shape_of
 from flambeau.core.op import DTYPE, DTYPES, INPUTS, NEEDS, OUT, PARAM, SHAPE, SHAPES, Formula, Op, slot
-from flambeau.core.state import grad_enabled, set_grad_enabled, state
+from flambeau.core.state import grad_enabled, set_grad_enabled, set_inference, state
 from flambeau.core.views import grad_fn
 
 from ._rerun import rerun
@@ -145,17 +145,24 @@ def push(op: Op, inputs: list, params: Any, outs: list, tangents: list) -> list:
         return list(made) if isinstance(made, (list, tuple)) else [made]
     record = grad_enabled()
     old = set_grad_enabled(True)
+    inference = set_inference(False)        # the formulas are recorded, to be transposed, in any mode
     try:
-        return _transpose(op, inputs, params, outs, tangents, record)
+        made = _transpose(op, inputs, params, outs, tangents, record)
     finally:
+        set_inference(inference)
         set_grad_enabled(old)
+    if inference:
+        for t in made:
+            if t is not None:
+                t._inference = True
+    return made
 
 
 def _transpose(op: Op, inputs: list, params: Any, outs: list, tangents: list, record: bool) -> list:
     values = _as_tensors(inputs, outs[0])
     if not record:
-        values = [None if v is None else v.detach() for v in values]
-    results = outs if record else [o.detach() for o in outs]
+        values = [None if v is None else _plain(v) for v in values]
+    results = outs if record else [_plain(o) for o in outs]
     flags = op.outputs or [True] * len(outs)
     seeds = []
     for o, flag in zip(outs, flags, strict=True):
@@ -194,6 +201,13 @@ def _transpose(op: Op, inputs: list, params: Any, outs: list, tangents: list, re
         t = None if s is None else next(found)
         made.append(materialized(o) if t is None and s is not None else t)
     return made
+
+
+def _plain(t: TensorBase) -> TensorBase:
+    """The same values without history, free to be saved."""
+    d = make(array_of(t))
+    d._cell = t._cell
+    return d
 
 
 def _as_tensors(inputs: list, out: TensorBase) -> list:

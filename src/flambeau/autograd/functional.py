@@ -22,17 +22,17 @@ __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple]:
     """(whether a tuple was given, the tensors)."""
     is_tuple = isinstance(value, tuple)
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    values = value if is_tuple else (value,)
     for i, t in enumerate(values):
         if not isinstance(t, TensorBase):
-            if is_tuple or isinstance(value, list):
+            if is_tuple:
                 raise TypeError(f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but "
                                 "the value at "
                                 f"index {i} has type {type(t)}.")
             raise TypeError(f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the "
                             f"given {what} "
                             f"has type {type(t)}.")
-    return is_tuple or isinstance(value, list), values
+    return is_tuple, values
 
 
 def _prepared(inputs: tuple, create: bool) -> tuple:
