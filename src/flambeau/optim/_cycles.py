@@ -178,11 +178,8 @@ class CyclicLR(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
-        fn = state.pop("_scale_fn_custom")
-        if fn is None:
-            state["_scale_fn_custom"] = None
-        elif hasattr(fn, "__dict__") and not hasattr(fn, "__code__"):
-            state["_scale_fn_custom"] = dict(vars(fn))
+        fn = state["_scale_fn_custom"]
+        state["_scale_fn_custom"] = None if fn is None or hasattr(fn, "__code__") else dict(vars(fn))
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
