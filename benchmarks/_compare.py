@@ -11,6 +11,23 @@ from typing import Any
 
 
 @dataclass
+class Statement:
+    """Source text and the names that it uses: timed without the cost of calling a function."""
+
+    text: str
+    names: dict[str, Any]
+
+
+Timed = Callable[[], Any] | Statement
+
+
+def _seconds(timed: Timed, number: int) -> float:
+    if isinstance(timed, Statement):
+        return timeit.timeit(timed.text, globals=timed.names, number=number)
+    return timeit.timeit(timed, number=number)
+
+
+@dataclass
 class Row:
     """Medians and spreads of one comparison, in microseconds for each unit of work."""
 
@@ -25,20 +42,21 @@ class Row:
         return self.theirs / self.ours
 
 
-def compare(name: str, ours: Callable[[], Any], theirs: Callable[[], Any], units: int = 1, repeats: int = 15,
+def compare(name: str, ours: Timed, theirs: Timed, units: int = 1, repeats: int = 15,
             target_s: float = 0.02) -> Row:
     """Alternate the two, `repeats` times each, as many calls as fill target_s; medians over the repeats.
 
     Args:
         units: units of work in one call (operators of a chain).
     """
-    for fn in (ours, theirs, ours, theirs):
-        fn()
-    number = max(1, int(target_s / max(timeit.timeit(theirs, number=3) / 3, 1e-7)))
+    for timed in (ours, theirs, ours, theirs):
+        _seconds(timed, 1)
+    number = max(1, int(target_s / max(_seconds(theirs, 100 if isinstance(theirs, Statement) else 3) / (
+        100 if isinstance(theirs, Statement) else 3), 1e-7)))
     a, b = [], []
     for _ in range(repeats):
-        a.append(timeit.timeit(ours, number=number) / number / units * 1e6)
-        b.append(timeit.timeit(theirs, number=number) / number / units * 1e6)
+        a.append(_seconds(ours, number) / number / units * 1e6)
+        b.append(_seconds(theirs, number) / number / units * 1e6)
     return Row(name, statistics.median(a), statistics.median(b), _spread(a), _spread(b))
 
 
