@@ -342,7 +342,7 @@ def hardswish(input: Any, inplace: bool = False) -> Any:
     Source: Howard et al., arXiv:1905.02244.
 
     >>> flambeau.nn.functional.hardswish(flambeau.tensor([-3., 0., 3.])).tolist()
-    [0.0, 0.0, 3.0]
+    [-0.0, 0.0, 3.0]
     """
     return _run(HARDSWISH, input, None, inplace, "hardswish")
 
