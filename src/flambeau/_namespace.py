@@ -71,14 +71,21 @@ def public_names() -> dict[str, Any]:
 
 
 SUBMODULES = frozenset((
-    "_C", "amp", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "fft", "func", "jit", "linalg",
-    "mps", "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "random", "return_types", "serialization",
-    "special", "testing", "types", "utils", "version", "xpu",
+    "_C", "__config__", "_dynamo", "_inductor", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda",
+    "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg",
+    "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler", "quantization", "random",
+    "return_types", "serialization", "sparse", "special", "testing", "types", "utils", "version", "xpu",
 ))
 LATER = {       # names that live in a submodule, which is imported when they are first asked for
     "load": "serialization", "save": "serialization", "compile": "compiler", "vmap": "func", "autocast": "amp",
     "Generator": "random", "default_generator": "random", "manual_seed": "random", "seed": "random",
-    "initial_seed": "random", "get_rng_state": "random", "set_rng_state": "random", "hub": "hub",
+    "initial_seed": "random", "get_rng_state": "random", "set_rng_state": "random", "OutOfMemoryError": "cuda",
+    "sparse_coo_tensor": "sparse", "sparse_csr_tensor": "sparse", "sparse_csc_tensor": "sparse",
+    "sparse_bsr_tensor": "sparse", "sparse_bsc_tensor": "sparse", "sparse_compressed_tensor": "sparse",
+    "is_autocast_enabled": "amp.autocast_mode", "is_autocast_cpu_enabled": "amp.autocast_mode",
+    "get_autocast_dtype": "amp.autocast_mode", "get_autocast_gpu_dtype": "amp.autocast_mode",
+    "get_autocast_cpu_dtype": "amp.autocast_mode", "is_autocast_cache_enabled": "amp.autocast_mode",
+    "clear_autocast_cache": "amp.autocast_mode",
 }
 
 

@@ -134,8 +134,13 @@ CPU: Final = Device("cpu")
 META: Final = Device("meta")
 
 
+@mypyc_attr(native_class=False)
+class DeviceError(AssertionError, RuntimeError):
+    """A device that is not there was asked for. PyTorch's CPU build raises AssertionError for CUDA, RuntimeError for others."""
+
+
 def cuda_error(name: str) -> Exception:
-    return RuntimeError(
+    return DeviceError(
         f"device '{name}' is not available: flambeau computes on the CPU (and on 'meta', shapes only). "
         "Torch not compiled with CUDA enabled. Use device='cpu', or choose it with "
         "`'cuda' if torch.cuda.is_available() else 'cpu'`.")

@@ -1,0 +1,12 @@
+"""Mixed precision: `autocast` and `GradScaler`.
+
+For a CUDA device, which is never here, both switch themselves off with a warning, as PyTorch does without one: programs
+written for a GPU run in float32. On the CPU mixed precision is not available yet, and asking for it raises.
+"""
+
+from __future__ import annotations
+
+from .autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
+from .grad_scaler import GradScaler
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
