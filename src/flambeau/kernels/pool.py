@@ -352,7 +352,7 @@ def _divisor(size, kernel, stride, padding, out, count_include_pad, divisor_over
 
 def _divide(total: np.ndarray, divisor) -> np.ndarray:
     if total.dtype.kind in "iu":  # towards zero, as integers are divided in C
-        return (np.sign(total) * (np.abs(total) // divisor)).astype(total.dtype, copy=False)
+        return (np.sign(total) * np.sign(divisor) * (np.abs(total) // np.abs(divisor))).astype(total.dtype, copy=False)
     if not isinstance(divisor, int):
         divisor = divisor.astype(total.dtype)
     return np.divide(total, divisor, out=total)
