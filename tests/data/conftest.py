@@ -14,7 +14,8 @@ import flambeau.nn
 import flambeau.optim
 import flambeau.utils.data
 
-_KINDS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError, NotImplementedError)
+_KINDS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError,
+          NotImplementedError)
 
 
 def plain(value: Any) -> Any:
@@ -33,7 +34,8 @@ def plain(value: Any) -> Any:
 
 def close(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, (list, tuple)):
-        return isinstance(b, (list, tuple)) and len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
+        same = isinstance(b, (list, tuple)) and len(a) == len(b)
+        return same and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
         return isinstance(b, dict) and list(a) == list(b) and all(close(a[k], b[k], tolerance) for k in a)
     if isinstance(a, (float, complex)) and not isinstance(a, bool):

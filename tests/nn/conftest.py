@@ -18,7 +18,8 @@ import flambeau.utils.data
 
 sys.path.insert(0, str(Path(__file__).parent))      # for module_nets, whatever pytest's import mode
 
-_KINDS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError, NotImplementedError)
+_KINDS = (RuntimeError, ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError,
+          NotImplementedError)
 
 
 def plain(value: Any) -> Any:
@@ -37,7 +38,8 @@ def plain(value: Any) -> Any:
 
 def close(a: Any, b: Any, tolerance: float) -> bool:
     if isinstance(a, (list, tuple)):
-        return isinstance(b, (list, tuple)) and len(a) == len(b) and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
+        same = isinstance(b, (list, tuple)) and len(a) == len(b)
+        return same and all(close(x, y, tolerance) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
         return isinstance(b, dict) and list(a) == list(b) and all(close(a[k], b[k], tolerance) for k in a)
     if isinstance(a, (float, complex)) and not isinstance(a, bool):

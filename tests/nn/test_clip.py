@@ -33,7 +33,8 @@ def test_small_gradients_are_left(both):
     def run(lib):
         p = lib.nn.Parameter(lib.zeros(2))
         p.grad = lib.tensor([0.3, 0.4])
-        return [lib.nn.utils.clip_grad_norm_(p, 1.0), p.grad, lib.nn.utils.clip_grad_norm_([lib.nn.Parameter(lib.zeros(1))], 1.0)]
+        return [lib.nn.utils.clip_grad_norm_(p, 1.0), p.grad,
+                lib.nn.utils.clip_grad_norm_([lib.nn.Parameter(lib.zeros(1))], 1.0)]
 
     both(run)
 
@@ -43,7 +44,8 @@ def test_total_norm(both):
     both(lambda lib: lib.nn.utils.get_total_norm(lib.tensor([3.0, 4.0]), norm_type=1))
     both(lambda lib: lib.nn.utils.get_total_norm([]))
     both(lambda lib: lib.nn.utils.get_total_norm([lib.tensor([3.0, float("nan")])], error_if_nonfinite=True))
-    both(lambda lib: lib.nn.utils.get_total_norm([lib.ones(3, dtype=lib.float16), lib.ones(2, dtype=lib.float16)]))
+    both(lambda lib: lib.nn.utils.get_total_norm([lib.ones(3, dtype=lib.float16),
+                                                  lib.ones(2, dtype=lib.float16)]))
 
 
 def test_clip_value(both):
@@ -68,7 +70,8 @@ def test_clip_with_given_norm(both):
 
 def test_nonfinite_gradient_is_named_and_nothing_is_changed():
     ps = parameters([1.0, 1.0], None, [1.0, float("nan")], [float("inf"), 0.0])
-    with pytest.raises(RuntimeError, match=r"non-finite.*parameter 2 \(shape \[2\]: NaN\), parameter 3 \(shape \[2\]: infinite\)"):
+    with pytest.raises(RuntimeError, match=r"non-finite.*parameter 2 \(shape \[2\]: NaN\), parameter 3 "
+                                           r"\(shape \[2\]: infinite\)"):
         clip_grad_norm_(ps, 0.1, error_if_nonfinite=True)
     assert ps[0].grad.tolist() == [1.0, 1.0]
 

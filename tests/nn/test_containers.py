@@ -11,11 +11,12 @@ def sequential(lib):
 
 SEQUENTIAL = {
     "append": lambda lib, s: s.append(lib.nn.ELU()), "insert": lambda lib, s: s.insert(1, lib.nn.ELU()),
-    "insert at the end": lambda lib, s: s.insert(3, lib.nn.ELU()), "insert outside": lambda lib, s: s.insert(9, lib.nn.ELU()),
-    "extend": lambda lib, s: s.extend([lib.nn.ELU()]), "pop": lambda lib, s: s.pop(0), "slice": lambda lib, s: s[1:],
-    "last": lambda lib, s: s[-1], "outside": lambda lib, s: s[3], "add": lambda lib, s: s + s,
-    "times": lambda lib, s: s * 2, "times none": lambda lib, s: s * 0, "times word": lambda lib, s: s * "a",
-    "add list": lambda lib, s: s + [1], "append number": lambda lib, s: s.append(3),
+    "insert at the end": lambda lib, s: s.insert(3, lib.nn.ELU()), "insert outside": lambda lib,
+    s: s.insert(9, lib.nn.ELU()), "extend": lambda lib, s: s.extend([lib.nn.ELU()]), "pop": lambda lib,
+    s: s.pop(0), "slice": lambda lib, s: s[1:], "last": lambda lib, s: s[-1], "outside": lambda lib, s: s[3],
+    "add": lambda lib, s: s + s, "times": lambda lib, s: s * 2, "times none": lambda lib, s: s * 0,
+    "times word": lambda lib, s: s * "a", "add list": lambda lib, s: s + [1], "append number": lambda lib,
+    s: s.append(3),
 }
 
 
@@ -70,7 +71,8 @@ def test_module_dict(both):
         m = lib.nn.ModuleDict({"b": lib.nn.ReLU(), "a": lib.nn.Tanh()})
         m["c"] = lib.nn.ELU()
         m.update([("z", lib.nn.GELU())])
-        return [repr(m), list(m), "a" in m, repr(m.pop("a")), list(m.keys()), [repr(v) for v in m.values()], len(m)]
+        return [repr(m), list(m), "a" in m, repr(m.pop("a")), list(m.keys()), [repr(v) for v in m.values()],
+                len(m)]
 
     both(run)
     both(lambda lib: lib.nn.ModuleDict({"keys": lib.nn.ReLU()}))
@@ -85,8 +87,8 @@ def test_parameter_list(both):
         ps.append(lib.nn.Parameter(lib.ones(3)))
         ps[0] = lib.nn.Parameter(lib.zeros(4))
         ps += [lib.ones(1)]
-        return [repr(ps), len(ps), ps[-1], repr(ps[0:2]), [k for k, _ in ps.named_parameters()], dict(ps.state_dict()),
-                [p.requires_grad for p in ps.parameters()]]
+        return [repr(ps), len(ps), ps[-1], repr(ps[0:2]), [k for k, _ in ps.named_parameters()],
+                dict(ps.state_dict()), [p.requires_grad for p in ps.parameters()]]
 
     both(run)
     both(lambda lib: lib.nn.ParameterList([lib.ones(1)])[4])
@@ -96,8 +98,9 @@ def test_parameter_list(both):
 def test_parameter_dict(both):
     def run(lib):
         ps = lib.nn.ParameterDict({"b": lib.nn.Parameter(lib.ones(2)), "a": lib.zeros(1)})
-        return [repr(ps), list(ps), [k for k, _ in ps.named_parameters()], ps.pop("a"), repr(ps | {"q": lib.ones(1)}),
-                list(reversed(ps)), ps.get("u"), ps.setdefault("k", lib.ones(1)), ps.popitem()[0], repr(ps.copy()), len(ps),
+        return [repr(ps), list(ps), [k for k, _ in ps.named_parameters()], ps.pop("a"),
+                repr(ps | {"q": lib.ones(1)}), list(reversed(ps)), ps.get("u"),
+                ps.setdefault("k", lib.ones(1)), ps.popitem()[0], repr(ps.copy()), len(ps),
                 repr(ps.fromkeys("xy", 1))]
 
     both(run)

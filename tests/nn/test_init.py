@@ -8,9 +8,10 @@ import flambeau
 from flambeau import nn
 
 FILLS = [
-    ("uniform_", {}), ("uniform_", dict(a=-1, b=2)), ("normal_", {}), ("trunc_normal_", {}), ("trunc_normal_", dict(std=0.02)),
-    ("trunc_normal_", dict(a=-0.1, b=0.1)), ("trunc_normal_", dict(mean=1.0, a=2.0, b=2.5)), ("constant_", dict(val=3.0)),
-    ("ones_", {}), ("zeros_", {}), ("eye_", {}), ("xavier_uniform_", {}), ("xavier_normal_", dict(gain=2.0)),
+    ("uniform_", {}), ("uniform_", dict(a=-1, b=2)), ("normal_", {}), ("trunc_normal_", {}),
+    ("trunc_normal_", dict(std=0.02)), ("trunc_normal_", dict(a=-0.1, b=0.1)),
+    ("trunc_normal_", dict(mean=1.0, a=2.0, b=2.5)), ("constant_", dict(val=3.0)), ("ones_", {}),
+    ("zeros_", {}), ("eye_", {}), ("xavier_uniform_", {}), ("xavier_normal_", dict(gain=2.0)),
     ("kaiming_uniform_", dict(nonlinearity="relu")), ("kaiming_normal_", dict(mode="fan_out")),
     ("orthogonal_", dict(gain=2.0)), ("sparse_", dict(sparsity=0.3)),
 ]
@@ -33,7 +34,8 @@ def test_dirac(both, shape, groups):
 
 
 def test_generator(both):
-    both(lambda lib: [lib.nn.init.normal_(lib.empty(20), generator=lib.Generator().manual_seed(3)), lib.rand(1)])
+    both(lambda lib: [lib.nn.init.normal_(lib.empty(20), generator=lib.Generator().manual_seed(3)),
+                      lib.rand(1)])
 
 
 @pytest.mark.parametrize("name", ["relu", "leaky_relu", "tanh", "selu", "conv2d", "sigmoid", "linear", "foo"])

@@ -12,13 +12,14 @@ import flambeau
 from flambeau.nn.modules import __all__ as NAMES
 
 ARGUMENTS = {
-    "AdaptiveAvgPool": (2,), "AdaptiveMaxPool": (2,), "AvgPool": (2,), "BatchNorm": (3,), "Bilinear": (2, 3, 4),
-    "ChannelShuffle": (2,), "CircularPad": (1,), "ConstantPad": (1, 2.0), "Conv": (4, 6, 3), "Embedding": (5, 3),
-    "Fold": ((4, 4), 2), "FractionalMaxPool": (2, 3), "GRUCell": (2, 3), "GroupNorm": (2, 4), "InstanceNorm": (3,),
-    "LPPool": (2, 2), "LSTMCell": (2, 3), "LayerNorm": ((3, 4),), "Linear": (3, 4), "LocalResponseNorm": (2,), "MaxPool": (2,),
-    "MaxUnpool": (2,), "PixelShuffle": (2,), "PixelUnshuffle": (2,), "RMSNorm": (3,), "RNNCell": (2, 3),
-    "RNNCellBase": (2, 3, True, 2), "ReflectionPad": (1,), "ReplicationPad": (1,), "Threshold": (1, 2), "Unflatten": (1, (2, 2)),
-    "Unfold": (2,), "ZeroPad": (1,),
+    "AdaptiveAvgPool": (2,), "AdaptiveMaxPool": (2,), "AvgPool": (2,), "BatchNorm": (3,),
+    "Bilinear": (2, 3, 4), "ChannelShuffle": (2,), "CircularPad": (1,), "ConstantPad": (1, 2.0),
+    "Conv": (4, 6, 3), "Embedding": (5, 3), "Fold": ((4, 4), 2), "FractionalMaxPool": (2, 3),
+    "GRUCell": (2, 3), "GroupNorm": (2, 4), "InstanceNorm": (3,), "LPPool": (2, 2), "LSTMCell": (2, 3),
+    "LayerNorm": ((3, 4),), "Linear": (3, 4), "LocalResponseNorm": (2,), "MaxPool": (2,), "MaxUnpool": (2,),
+    "PixelShuffle": (2,), "PixelUnshuffle": (2,), "RMSNorm": (3,), "RNNCell": (2, 3),
+    "RNNCellBase": (2, 3, True, 2), "ReflectionPad": (1,), "ReplicationPad": (1,), "Threshold": (1, 2),
+    "Unflatten": (1, (2, 2)), "Unfold": (2,), "ZeroPad": (1,),
 }
 LAYERS = [name for name in NAMES if name != "Module"]
 
@@ -62,41 +63,52 @@ def test_signatures(name):
 
 
 VARIANTS = [
-    ("Conv2d", (4, 6, (3, 5)), dict(stride=2, padding=(1, 2), dilation=2, groups=2, bias=False, padding_mode="reflect")),
+    ("Conv2d", (4, 6, (3, 5)), dict(stride=2, padding=(1, 2), dilation=2, groups=2, bias=False,
+                                    padding_mode="reflect")),
     ("Conv1d", (1, 2, 3), dict(padding="same", dilation=2)), ("Conv3d", (1, 2, 3), dict(padding="valid")),
-    ("ConvTranspose2d", (4, 2, 4), dict(stride=2, output_padding=1, groups=2)), ("Linear", (2, 3), dict(bias=False)),
-    ("Embedding", (5, 3), dict(padding_idx=-1, max_norm=2.0, norm_type=1, scale_grad_by_freq=True, sparse=True)),
-    ("EmbeddingBag", (5, 3), dict(mode="sum", padding_idx=2)), ("BatchNorm2d", (3,), dict(affine=False, momentum=None)),
+    ("ConvTranspose2d", (4, 2, 4), dict(stride=2, output_padding=1, groups=2)),
+    ("Linear", (2, 3), dict(bias=False)), ("Embedding", (5, 3),
+                                           dict(padding_idx=-1, max_norm=2.0, norm_type=1,
+                                                scale_grad_by_freq=True, sparse=True)),
+    ("EmbeddingBag", (5, 3), dict(mode="sum", padding_idx=2)),
+    ("BatchNorm2d", (3,), dict(affine=False, momentum=None)),
     ("BatchNorm1d", (3,), dict(bias=False, track_running_stats=False)), ("LayerNorm", (3,), dict(bias=False)),
     ("InstanceNorm2d", (3,), dict(affine=True, track_running_stats=True)), ("ReLU", (), dict(inplace=True)),
     ("Hardtanh", (-2.0, 2.0, True), {}), ("RNNCell", (2, 3), dict(nonlinearity="relu", bias=False)),
-    ("MaxPool2d", (3,), dict(stride=2, padding=1, ceil_mode=True)), ("Upsample", (), dict(scale_factor=2, mode="bilinear")),
-    ("Linear", (2, 3), dict(dtype="float64")), ("ZeroPad2d", ((1, 2, 3, 4),), {}),
+    ("MaxPool2d", (3,), dict(stride=2, padding=1, ceil_mode=True)),
+    ("Upsample", (), dict(scale_factor=2, mode="bilinear")), ("Linear", (2, 3), dict(dtype="float64")),
+    ("ZeroPad2d", ((1, 2, 3, 4),), {}),
 ]
 
 
-@pytest.mark.parametrize(("name", "args", "kwargs"), VARIANTS, ids=[f"{v[0]}-{i}" for i, v in enumerate(VARIANTS)])
+@pytest.mark.parametrize(("name", "args", "kwargs"), VARIANTS,
+                         ids=[f"{v[0]}-{i}" for i, v in enumerate(VARIANTS)])
 def test_variants_are_built_as_in_pytorch(name, args, kwargs):
     def made(lib):
         options = {k: getattr(lib, v) if k == "dtype" else v for k, v in kwargs.items()}
         layer = build(lib, name, *args, **options)
-        return [repr(layer), {k: (str(v.dtype).split(".")[1], v.tolist()) for k, v in layer.state_dict().items()},
+        return [repr(layer), {k: (str(v.dtype).split(".")[1], v.tolist()) for k,
+                              v in layer.state_dict().items()},
                 list(getattr(layer, "_reversed_padding_repeated_twice", ()))]
 
     assert made(flambeau) == made(torch)
 
 
 ERRORS = {
-    "groups of inputs": lambda nn: nn.Conv2d(3, 4, 3, groups=2), "groups of outputs": lambda nn: nn.Conv2d(4, 3, 3, groups=2),
-    "no groups": lambda nn: nn.Conv2d(4, 4, 3, groups=0), "padding word": lambda nn: nn.Conv2d(4, 3, 3, padding="foo"),
+    "groups of inputs": lambda nn: nn.Conv2d(3, 4, 3, groups=2),
+    "groups of outputs": lambda nn: nn.Conv2d(4, 3, 3, groups=2),
+    "no groups": lambda nn: nn.Conv2d(4, 4, 3, groups=0),
+    "padding word": lambda nn: nn.Conv2d(4, 3, 3, padding="foo"),
     "same with stride": lambda nn: nn.Conv2d(4, 3, 3, padding="same", stride=2),
     "padding mode": lambda nn: nn.Conv2d(4, 3, 3, padding_mode="foo"),
     "transposed padding mode": lambda nn: nn.ConvTranspose2d(4, 4, 3, padding_mode="circular"),
     "group norm": lambda nn: nn.GroupNorm(3, 4), "dropout": lambda nn: nn.Dropout(1.5),
-    "padding_idx": lambda nn: nn.Embedding(3, 2, padding_idx=5), "margin": lambda nn: nn.TripletMarginLoss(margin=-1),
-    "multi margin": lambda nn: nn.MultiMarginLoss(p=3), "fractional": lambda nn: nn.FractionalMaxPool2d(2),
-    "fractional both": lambda nn: nn.FractionalMaxPool2d(2, 3, 0.5), "hardtanh": lambda nn: nn.Hardtanh(2.0, 1.0),
-    "unflatten": lambda nn: nn.Unflatten(1, 3), "bilinear": lambda nn: nn.Bilinear(0, 1, 1),
+    "padding_idx": lambda nn: nn.Embedding(3, 2, padding_idx=5),
+    "margin": lambda nn: nn.TripletMarginLoss(margin=-1), "multi margin": lambda nn: nn.MultiMarginLoss(p=3),
+    "fractional": lambda nn: nn.FractionalMaxPool2d(2),
+    "fractional both": lambda nn: nn.FractionalMaxPool2d(2, 3, 0.5),
+    "hardtanh": lambda nn: nn.Hardtanh(2.0, 1.0), "unflatten": lambda nn: nn.Unflatten(1, 3),
+    "bilinear": lambda nn: nn.Bilinear(0, 1, 1),
 }
 
 

@@ -33,10 +33,13 @@ def make(lib):
 def test_names_of_members(both):
     def names(lib):
         net = make(lib)
-        return [[k for k, _ in net.named_parameters()], [k for k, _ in net.named_parameters(remove_duplicate=False)],
+        return [[k for k, _ in net.named_parameters()],
+                [k for k, _ in net.named_parameters(remove_duplicate=False)],
                 [k for k, _ in net.named_parameters("p", recurse=False)], [k for k, _ in net.named_buffers()],
-                [k for k, _ in net.named_modules()], [k for k, _ in net.named_modules(remove_duplicate=False)],
-                [k for k, _ in net.named_children()], list(net.state_dict()), dict(net.state_dict()._metadata)]
+                [k for k, _ in net.named_modules()],
+                [k for k, _ in net.named_modules(remove_duplicate=False)],
+                [k for k, _ in net.named_children()], list(net.state_dict()),
+                dict(net.state_dict()._metadata)]
 
     both(names)
 
@@ -44,7 +47,7 @@ def test_names_of_members(both):
 def test_text(both):
     both(lambda lib: repr(make(lib)))
     both(lambda lib: repr(lib.nn.ModuleList([lib.nn.Linear(2, 2), lib.nn.Linear(2, 2), lib.nn.ReLU()])))
-    both(lambda lib: repr(lib.nn.Module()) + repr(lib.nn.ModuleList()) + repr(lib.nn.ModuleDict({"a": make(lib)})))
+    both(lambda lib: [repr(lib.nn.Module()), repr(lib.nn.ModuleList()), repr(lib.nn.ModuleDict({"a": make(lib)}))])
 
 
 def test_forward_and_gradient_with_the_same_seed(both):
@@ -66,7 +69,8 @@ ASSIGNMENTS = {
     "buffer by tensor": lambda lib, n: setattr(n, "kept", lib.zeros(3)) or n.kept,
     "buffer by parameter": lambda lib, n: setattr(n, "kept", lib.nn.Parameter(lib.ones(1))) or [
         [k for k, _ in n.named_parameters()], [k for k, _ in n.named_buffers()]],
-    "buffer class": lambda lib, n: setattr(n, "new", lib.nn.Buffer(lib.ones(1))) or [k for k, _ in n.named_buffers()],
+    "buffer class": lambda lib, n: setattr(n, "new", lib.nn.Buffer(lib.ones(1))) or [k for k,
+                                                                                     _ in n.named_buffers()],
     "delete module": lambda lib, n: delattr(n, "rest") or [k for k, _ in n.named_parameters()],
     "delete absent": lambda lib, n: delattr(n, "nothing"),
     "get absent": lambda lib, n: n.nothing,
@@ -194,9 +198,9 @@ def test_pickle_gives_equal_values():
 def test_parameters_and_buffers_by_isinstance(both):
     def run(lib):
         p, b = lib.nn.Parameter(lib.ones(2)), lib.nn.Buffer(lib.ones(2))
-        return [isinstance(p, lib.nn.Parameter), isinstance(b, lib.nn.Parameter), isinstance(b, lib.nn.Buffer),
-                isinstance(lib.ones(1), lib.nn.Parameter), isinstance(p, lib.Tensor), repr(p), repr(p * 2),
-                list(lib.nn.Parameter().shape)]
+        return [isinstance(p, lib.nn.Parameter), isinstance(b, lib.nn.Parameter),
+                isinstance(b, lib.nn.Buffer), isinstance(lib.ones(1), lib.nn.Parameter),
+                isinstance(p, lib.Tensor), repr(p), repr(p * 2), list(lib.nn.Parameter().shape)]
 
     both(run)
     both(lambda lib: lib.nn.Parameter(lib.ones(1).long()))

@@ -113,8 +113,10 @@ def test_hooks_of_saving_and_loading(both):
         net = make_net(lib)
         log = []
         net.register_state_dict_pre_hook(lambda m, prefix, keep: log.append(["pre", prefix, keep]))
-        net.register_state_dict_post_hook(lambda m, s, prefix, meta: s.update(added=1) or log.append(["post", prefix]))
-        net.register_load_state_dict_pre_hook(lambda m, s, prefix, *rest: s.pop("added") and log.append(["load", prefix]))
+        net.register_state_dict_post_hook(lambda m, s, prefix,
+                                          meta: s.update(added=1) or log.append(["post", prefix]))
+        net.register_load_state_dict_pre_hook(lambda m, s, prefix,
+                                              *rest: s.pop("added") and log.append(["load", prefix]))
         net.register_load_state_dict_post_hook(lambda m, keys: keys.missing_keys.clear())
         state = dict(net.state_dict(prefix=""))
         state.pop("first.bias")

@@ -12,12 +12,13 @@ from flambeau import nn, optim
 
 CONFIGURATIONS = [
     ("SGD", {}), ("SGD", dict(momentum=0.9)), ("SGD", dict(momentum=0.9, nesterov=True)),
-    ("SGD", dict(momentum=0.9, dampening=0.1, weight_decay=0.1, maximize=True)), ("SGD", dict(weight_decay=0.1)),
-    ("Adam", {}), ("Adam", dict(amsgrad=True, weight_decay=0.1)), ("Adam", dict(maximize=True, betas=(0.5, 0.9), eps=1e-3)),
-    ("AdamW", {}), ("AdamW", dict(amsgrad=True, maximize=True)), ("RMSprop", {}), ("RMSprop", dict(momentum=0.9, centered=True)),
-    ("RMSprop", dict(weight_decay=0.1, maximize=True)), ("Adagrad", {}),
-    ("Adagrad", dict(lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5)), ("Adadelta", dict(weight_decay=0.1)),
-    ("Adamax", dict(weight_decay=0.1)),
+    ("SGD", dict(momentum=0.9, dampening=0.1, weight_decay=0.1, maximize=True)),
+    ("SGD", dict(weight_decay=0.1)), ("Adam", {}), ("Adam", dict(amsgrad=True, weight_decay=0.1)),
+    ("Adam", dict(maximize=True, betas=(0.5, 0.9), eps=1e-3)), ("AdamW", {}),
+    ("AdamW", dict(amsgrad=True, maximize=True)), ("RMSprop", {}),
+    ("RMSprop", dict(momentum=0.9, centered=True)), ("RMSprop", dict(weight_decay=0.1, maximize=True)),
+    ("Adagrad", {}), ("Adagrad", dict(lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5)),
+    ("Adadelta", dict(weight_decay=0.1)), ("Adamax", dict(weight_decay=0.1)),
 ]
 IDS = [f"{name}-{i}" for i, (name, _) in enumerate(CONFIGURATIONS)]
 
@@ -43,7 +44,8 @@ def test_trajectory(both, name, options):
         opt.param_groups[0]["lr"] = 0.01
         train(lib, net, opt, x, 2)
         state = opt.state_dict()
-        return [*net.parameters(), {k: {n: v for n, v in s.items() if n != "step"} for k, s in state["state"].items()},
+        return [*net.parameters(), {k: {n: v for n, v in s.items() if n != "step"} for k,
+                                    s in state["state"].items()},
                 [sorted(k for k in g if g[k] is not None) for g in state["param_groups"]]]
 
     both(run, 1e-10)
@@ -119,20 +121,23 @@ def test_groups_with_options_of_their_own(both):
 ERRORS = {
     "empty": lambda lib, p: lib.optim.SGD([]), "tensor": lambda lib, p: lib.optim.SGD(p),
     "not a leaf": lambda lib, p: lib.optim.SGD([p * 2]), "number": lambda lib, p: lib.optim.SGD([1]),
-    "lr": lambda lib, p: lib.optim.SGD([p], lr=-1), "momentum": lambda lib, p: lib.optim.SGD([p], momentum=-1),
-    "decay": lambda lib, p: lib.optim.SGD([p], weight_decay=-1), "nesterov": lambda lib, p: lib.optim.SGD([p], nesterov=True),
-    "beta1": lambda lib, p: lib.optim.Adam([p], betas=(1.0, 0)), "beta2": lambda lib, p: lib.optim.Adam([p], betas=(0, 1.0)),
-    "eps": lambda lib, p: lib.optim.Adam([p], eps=-1), "twice": lambda lib, p: lib.optim.SGD([{"params": [p]}, {"params": [p]}]),
-    "no params": lambda lib, p: lib.optim.SGD([{"foo": 1}]),
-    "some names": lambda lib, p: lib.optim.SGD([("a", p), lib.nn.Parameter(lib.zeros(1))]),
-    "set": lambda lib, p: lib.optim.SGD([p]).add_param_group({"params": {lib.nn.Parameter(lib.zeros(1))}}),
-    "no dict": lambda lib, p: lib.optim.SGD([p]).add_param_group(3),
-    "foreach and fused": lambda lib, p: lib.optim.Adam([p], foreach=True, fused=True),
-    "lr of two": lambda lib, p: lib.optim.Adam([p], lr=lib.zeros(2)), "alpha": lambda lib, p: lib.optim.RMSprop([p], alpha=-1),
-    "lr_decay": lambda lib, p: lib.optim.Adagrad([p], lr_decay=-1), "rho": lambda lib, p: lib.optim.Adadelta([p], rho=2.0),
-    "no step": lambda lib, p: lib.optim.Optimizer([p], {}).step(),
+    "lr": lambda lib, p: lib.optim.SGD([p], lr=-1), "momentum": lambda lib,
+    p: lib.optim.SGD([p], momentum=-1), "decay": lambda lib, p: lib.optim.SGD([p], weight_decay=-1),
+    "nesterov": lambda lib, p: lib.optim.SGD([p], nesterov=True), "beta1": lambda lib,
+    p: lib.optim.Adam([p], betas=(1.0, 0)), "beta2": lambda lib, p: lib.optim.Adam([p], betas=(0, 1.0)),
+    "eps": lambda lib, p: lib.optim.Adam([p], eps=-1), "twice": lambda lib,
+    p: lib.optim.SGD([{"params": [p]}, {"params": [p]}]), "no params": lambda lib,
+    p: lib.optim.SGD([{"foo": 1}]), "some names": lambda lib,
+    p: lib.optim.SGD([("a", p), lib.nn.Parameter(lib.zeros(1))]), "set": lambda lib,
+    p: lib.optim.SGD([p]).add_param_group({"params": {lib.nn.Parameter(lib.zeros(1))}}),
+    "no dict": lambda lib, p: lib.optim.SGD([p]).add_param_group(3), "foreach and fused": lambda lib,
+    p: lib.optim.Adam([p], foreach=True, fused=True), "lr of two": lambda lib,
+    p: lib.optim.Adam([p], lr=lib.zeros(2)), "alpha": lambda lib, p: lib.optim.RMSprop([p], alpha=-1),
+    "lr_decay": lambda lib, p: lib.optim.Adagrad([p], lr_decay=-1), "rho": lambda lib,
+    p: lib.optim.Adadelta([p], rho=2.0), "no step": lambda lib, p: lib.optim.Optimizer([p], {}).step(),
     "other groups": lambda lib, p: lib.optim.SGD([p]).load_state_dict({"state": {}, "param_groups": []}),
-    "other sizes": lambda lib, p: lib.optim.SGD([p]).load_state_dict({"state": {}, "param_groups": [{"params": [0, 1]}]}),
+    "other sizes": lambda lib, p: lib.optim.SGD([p]).load_state_dict({"state": {},
+                                                                      "param_groups": [{"params": [0, 1]}]}),
 }
 
 
@@ -237,7 +242,8 @@ def test_resumed_equals_continued(name):
     def start():
         flambeau.manual_seed(0)
         net, x = setup(flambeau)
-        return net, x, getattr(optim, name)(net.parameters(), lr=0.05, **({"momentum": 0.9} if name != "Adam" else {}))
+        return net, x, getattr(optim, name)(net.parameters(), lr=0.05,
+                                            **({"momentum": 0.9} if name != "Adam" else {}))
 
     net, x, opt = start()
     train(flambeau, net, opt, x, 6)

@@ -9,18 +9,20 @@ from flambeau import nn, optim
 
 SCHEDULES = {
     "StepLR": lambda L, o: L.StepLR(o, 3, 0.5), "MultiStepLR": lambda L, o: L.MultiStepLR(o, [2, 2, 5], 0.5),
-    "ExponentialLR": lambda L, o: L.ExponentialLR(o, 0.9), "CosineAnnealingLR": lambda L, o: L.CosineAnnealingLR(o, 4, eta_min=0.01),
-    "LambdaLR": lambda L, o: L.LambdaLR(o, lambda e: 0.9**e),
+    "ExponentialLR": lambda L, o: L.ExponentialLR(o, 0.9), "CosineAnnealingLR": lambda L,
+    o: L.CosineAnnealingLR(o, 4, eta_min=0.01), "LambdaLR": lambda L, o: L.LambdaLR(o, lambda e: 0.9**e),
     "LambdaLR by group": lambda L, o: L.LambdaLR(o, [lambda e: 0.9**e, lambda e: 1 / (1 + e)]),
-    "MultiplicativeLR": lambda L, o: L.MultiplicativeLR(o, lambda e: 0.9), "ConstantLR": lambda L, o: L.ConstantLR(o, 0.5, 3),
-    "LinearLR": lambda L, o: L.LinearLR(o, 0.1, 1.0, 4), "PolynomialLR": lambda L, o: L.PolynomialLR(o, 5, 2.0),
-    "CosineAnnealingWarmRestarts": lambda L, o: L.CosineAnnealingWarmRestarts(o, 3, 2, 0.01),
-    "CyclicLR": lambda L, o: L.CyclicLR(o, 0.01, 0.1, 3, 4),
+    "MultiplicativeLR": lambda L, o: L.MultiplicativeLR(o, lambda e: 0.9), "ConstantLR": lambda L,
+    o: L.ConstantLR(o, 0.5, 3), "LinearLR": lambda L, o: L.LinearLR(o, 0.1, 1.0, 4), "PolynomialLR": lambda L,
+    o: L.PolynomialLR(o, 5, 2.0), "CosineAnnealingWarmRestarts": lambda L,
+    o: L.CosineAnnealingWarmRestarts(o, 3, 2, 0.01), "CyclicLR": lambda L, o: L.CyclicLR(o, 0.01, 0.1, 3, 4),
     "CyclicLR triangular2": lambda L, o: L.CyclicLR(o, [0.01, 0.02], 0.1, 3, mode="triangular2"),
     "CyclicLR exp_range": lambda L, o: L.CyclicLR(o, 0.01, 0.1, 3, mode="exp_range", gamma=0.9),
-    "CyclicLR own scale": lambda L, o: L.CyclicLR(o, 0.01, 0.1, 3, scale_fn=lambda x: 1 / x, scale_mode="cycle"),
+    "CyclicLR own scale": lambda L, o: L.CyclicLR(o, 0.01, 0.1, 3, scale_fn=lambda x: 1 / x,
+                                                  scale_mode="cycle"),
     "OneCycleLR": lambda L, o: L.OneCycleLR(o, 1.0, 14),
-    "OneCycleLR three phases": lambda L, o: L.OneCycleLR(o, [1.0, 2.0], 14, three_phase=True, anneal_strategy="linear",
+    "OneCycleLR three phases": lambda L, o: L.OneCycleLR(o, [1.0, 2.0], 14, three_phase=True,
+                                                         anneal_strategy="linear",
                                                         pct_start=0.4),
     "SequentialLR": lambda L, o: L.SequentialLR(o, [L.ConstantLR(o, 0.1, 3), L.ExponentialLR(o, 0.9)], [4]),
     "SequentialLR of three": lambda L, o: L.SequentialLR(
@@ -30,7 +32,8 @@ SCHEDULES = {
 
 
 def optimizer(lib, kind="SGD", **options):
-    groups = [{"params": [lib.nn.Parameter(lib.zeros(1))], "lr": 0.5}, {"params": [lib.nn.Parameter(lib.zeros(1))]}]
+    groups = [{"params": [lib.nn.Parameter(lib.zeros(1))], "lr": 0.5},
+              {"params": [lib.nn.Parameter(lib.zeros(1))]}]
     return getattr(lib.optim, kind)(groups, lr=0.1, **options)
 
 
@@ -44,7 +47,8 @@ def test_rates(both, name, kind):
         for _ in range(12):
             opt.step()
             schedule.step()
-            rates.append([[g["lr"], g.get("momentum", 0), list(g.get("betas", ()))] for g in opt.param_groups])
+            rates.append([[g["lr"], g.get("momentum", 0),
+                           list(g.get("betas", ()))] for g in opt.param_groups])
         return [rates, schedule.get_last_lr()]
 
     both(run, 0.0)
@@ -73,7 +77,9 @@ def test_resumed_equals_continued(both, name):
     both(run, 0.0)
 
 
-@pytest.mark.parametrize("options", [dict(patience=1, cooldown=1, factor=0.5), dict(mode="max", patience=1, threshold_mode="abs", threshold=0.5, min_lr=[0.2, 0.05])])
+@pytest.mark.parametrize("options", [dict(patience=1, cooldown=1, factor=0.5),
+                                     dict(mode="max", patience=1, threshold_mode="abs", threshold=0.5,
+                                          min_lr=[0.2, 0.05])])
 def test_plateau(both, options):
     def run(lib):
         opt = optimizer(lib)
@@ -88,13 +94,15 @@ def test_plateau(both, options):
 
 
 REFUSED = {
-    "no optimizer": lambda L, o: L.StepLR(3, 1), "resume without rates": lambda L, o: L.StepLR(o(), 1, last_epoch=3),
-    "too few functions": lambda L, o: L.LambdaLR(o(), [lambda e: 1]), "no steps": lambda L, o: L.OneCycleLR(o(), 1.0),
-    "negative steps": lambda L, o: L.OneCycleLR(o(), 1.0, -2), "no momentum": lambda L, o: L.OneCycleLR(o("Adagrad"), 1.0, 3),
-    "cyclic without momentum": lambda L, o: L.CyclicLR(o("Adagrad"), 0.1, 1.0),
-    "factor": lambda L, o: L.ReduceLROnPlateau(o(), factor=2.0), "mode": lambda L, o: L.ReduceLROnPlateau(o(), mode="x"),
+    "no optimizer": lambda L, o: L.StepLR(3, 1), "resume without rates": lambda L,
+    o: L.StepLR(o(), 1, last_epoch=3), "too few functions": lambda L, o: L.LambdaLR(o(), [lambda e: 1]),
+    "no steps": lambda L, o: L.OneCycleLR(o(), 1.0), "negative steps": lambda L,
+    o: L.OneCycleLR(o(), 1.0, -2), "no momentum": lambda L, o: L.OneCycleLR(o("Adagrad"), 1.0, 3),
+    "cyclic without momentum": lambda L, o: L.CyclicLR(o("Adagrad"), 0.1, 1.0), "factor": lambda L,
+    o: L.ReduceLROnPlateau(o(), factor=2.0), "mode": lambda L, o: L.ReduceLROnPlateau(o(), mode="x"),
     "constant": lambda L, o: L.ConstantLR(o(), 2.0), "linear": lambda L, o: L.LinearLR(o(), 0.0),
-    "nothing in sequence": lambda L, o: L.SequentialLR(o(), [], []), "restarts": lambda L, o: L.CosineAnnealingWarmRestarts(o(), 0),
+    "nothing in sequence": lambda L, o: L.SequentialLR(o(), [], []), "restarts": lambda L,
+    o: L.CosineAnnealingWarmRestarts(o(), 0),
 }
 
 

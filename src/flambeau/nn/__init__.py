@@ -18,7 +18,8 @@ _INSTEAD = {
     "RNN": "loop over time with RNNCell.",
     "LSTM": "loop over time with LSTMCell.",
     "GRU": "loop over time with GRUCell.",
-    "MultiheadAttention": "write the attention with Linear and nn.functional.scaled_dot_product_attention or softmax.",
+    "MultiheadAttention": "write the attention with Linear and nn.functional.scaled_dot_product_attention or "
+                          "softmax.",
     "UninitializedParameter": "give the sizes: lazy layers are not supported yet.",
     "UninitializedBuffer": "give the sizes: lazy layers are not supported yet.",
 }

@@ -1,4 +1,5 @@
-"""Functions behind the layers: `import flambeau.nn.functional as F`. Each is an operator record under `ops`."""
+"""Functions behind the layers: `import flambeau.nn.functional as F`. Each is an operator record under
+`ops`."""
 
 from __future__ import annotations
 
@@ -19,5 +20,6 @@ def __getattr__(name: str) -> Any:
     near = difflib.get_close_matches(name, __all__, 1)
     hint = f" Did you mean {near[0]}?" if near else ""
     raise AttributeError(
-        f"module '{__name__}' has no function '{name}': flambeau does not support it yet, or PyTorch has none of that "
-        f"name.{hint} Write it from the operators in flambeau and flambeau.nn.functional: its gradient follows.")
+        f"module '{__name__}' has no function '{name}': flambeau does not support it yet, or PyTorch has "
+        f"none of that name.{hint} Write it from the operators in flambeau and flambeau.nn.functional: its "
+        "gradient follows.")

@@ -13,7 +13,8 @@ import flambeau
 from flambeau.autograd import no_grad
 from flambeau.core.objects import array_of, make
 
-_ONE = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "sigmoid")
+_ONE = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+        "sigmoid")
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
@@ -60,8 +61,8 @@ def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -
                   generator: Any = None) -> Any:
     """Normal, cut to [a, b]: values outside are drawn again."""
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be "
-                      "incorrect.", stacklevel=2)
+        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
+                      "values may be incorrect.", stacklevel=2)
 
     def cdf(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
@@ -122,7 +123,8 @@ def eye_(tensor: Any) -> Any:
 
 
 def dirac_(tensor: Any, groups: int = 1) -> Any:
-    """The convolution kernel (3, 4 or 5 dimensions) that passes its input through, as far as channels allow."""
+    """The convolution kernel (3, 4 or 5 dimensions) that passes its input through, as far as channels
+    allow."""
     dimensions = tensor.ndimension()
     if dimensions not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -158,7 +160,8 @@ def _calculate_correct_fan(tensor: Any, mode: str) -> int:
 def xavier_uniform_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any:
     """Uniform in +-gain * sqrt(6 / (fan_in + fan_out)).
 
-    Source: Glorot and Bengio, 2010, Understanding the difficulty of training deep feedforward neural networks.
+    Source: Glorot and Bengio, 2010, Understanding the difficulty of training deep feedforward neural
+    networks.
     """
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return uniform_(tensor, -bound, bound, generator)
@@ -222,7 +225,8 @@ def orthogonal_(tensor: Any, gain: float = 1, generator: Any = None) -> Any:
     rows = tensor.size(0)
     columns = tensor.numel() // rows
     with no_grad():
-        draw = flambeau.empty((rows, columns), dtype=tensor.dtype, device=tensor.device).normal_(0, 1, generator=generator)
+        draw = flambeau.empty((rows, columns), dtype=tensor.dtype,
+                              device=tensor.device).normal_(0, 1, generator=generator)
         q, r = np.linalg.qr(array_of(draw.t() if rows < columns else draw))
         q *= np.sign(np.diagonal(r))             # makes the factorisation unique, hence q uniform
         tensor.view(rows, columns).copy_(make(np.ascontiguousarray(q.T if rows < columns else q)))
@@ -250,7 +254,8 @@ def _old_name(new: Callable) -> Callable:
     old = new.__name__[:-1]
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new.__name__}`.", FutureWarning, stacklevel=2)
+        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new.__name__}`.",
+                      FutureWarning, stacklevel=2)
         return new(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = old

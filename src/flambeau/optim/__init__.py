@@ -21,5 +21,5 @@ def __getattr__(name: str) -> Any:
     text = f"module '{__name__}' has no attribute '{name}'"
     if name.startswith("_"):
         raise AttributeError(text)
-    raise AttributeError(f"{text}: flambeau does not support it yet, or PyTorch has no such optimizer; use one of "
-                         f"{', '.join(n for n in __all__ if n[0].isupper())}")
+    raise AttributeError(f"{text}: flambeau does not support it yet, or PyTorch has no such optimizer; use "
+                         f"one of {', '.join(n for n in __all__ if n[0].isupper())}")

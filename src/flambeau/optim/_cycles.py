@@ -28,9 +28,11 @@ class CosineAnnealingLR(LRScheduler):
             return self._present()
         if self._step_count == 1 and step > 0:
             return self._get_closed_form_lr()
-        if (step - 1 - self.T_max) % (2 * self.T_max) == 0:       # the rate before was eta_min: it has no ratio
+        # the rate before was eta_min: it has no ratio
+        if (step - 1 - self.T_max) % (2 * self.T_max) == 0:
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
-            return [rate + (base - low) * rise for base, rate in zip(self.base_lrs, self._present(), strict=True)]
+            return [rate + (base - low) * rise for base, rate in zip(self.base_lrs, self._present(),
+                                                                     strict=True)]
         now = 1 + math.cos(math.pi * step / self.T_max)
         before = 1 + math.cos(math.pi * (step - 1) / self.T_max)
         return [now / before * (rate - low) + low for rate in self._present()]
@@ -46,7 +48,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     Source: Loshchilov and Hutter, 2016, arXiv:1608.03983.
     """
 
-    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
+                 last_epoch: int = -1) -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         if T_mult < 1 or not isinstance(T_mult, int):
@@ -114,7 +117,8 @@ class CyclicLR(LRScheduler):
     Args:
         base_lr, max_lr: lowest and highest rate, one number or one for each group.
         step_size_up, step_size_down: steps of the two halves of a cycle; None: as many down as up.
-        mode: "triangular", "triangular2" (the height halves each cycle) or "exp_range" (times gamma each step).
+        mode: "triangular", "triangular2" (the height halves each cycle) or "exp_range" (times gamma each
+            step).
         scale_fn: a function of the user's for the height; scale_mode: whether it is given the "cycle" or the
             "iterations".
         cycle_momentum, base_momentum, max_momentum: momentum falls while the rate rises.
@@ -124,8 +128,9 @@ class CyclicLR(LRScheduler):
 
     def __init__(self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
                  step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
-                 scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle", cycle_momentum: bool = True,
-                 base_momentum: Any = 0.8, max_momentum: Any = 0.9, last_epoch: int = -1) -> None:
+                 scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
+                 cycle_momentum: bool = True, base_momentum: Any = 0.8, max_momentum: Any = 0.9,
+                 last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
         self.optimizer = optimizer
         lows = for_each_group(base_lr, "base_lr", optimizer)
@@ -141,16 +146,19 @@ class CyclicLR(LRScheduler):
         self.mode = mode
         self.gamma = gamma
         self._scale_fn_custom = scale_fn
-        self.scale_mode = scale_mode if scale_fn is not None else ("iterations" if mode == "exp_range" else "cycle")
+        own = "iterations" if mode == "exp_range" else "cycle"
+        self.scale_mode = scale_mode if scale_fn is not None else own
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option "
+                                 "enabled")
             self.use_beta1 = "betas" in optimizer.defaults
             self.base_momentums = for_each_group(base_momentum, "base_momentum", optimizer)
             self.max_momentums = for_each_group(max_momentum, "max_momentum", optimizer)
             if last_epoch == -1:
-                for low, high, group in zip(self.base_momentums, self.max_momentums, optimizer.param_groups, strict=True):
+                for low, high, group in zip(self.base_momentums, self.max_momentums, optimizer.param_groups,
+                                            strict=True):
                     _set_momentum(group, high)
                     group["max_momentum"] = high
                     group["base_momentum"] = low
@@ -172,9 +180,11 @@ class CyclicLR(LRScheduler):
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         scale = self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
-            for low, high, group in zip(self.base_momentums, self.max_momentums, self.optimizer.param_groups, strict=True):
+            for low, high, group in zip(self.base_momentums, self.max_momentums, self.optimizer.param_groups,
+                                        strict=True):
                 _set_momentum(group, high - (high - low) * height * scale)
-        return [low + (high - low) * height * scale for low, high in zip(self.base_lrs, self.max_lrs, strict=True)]
+        return [low + (high - low) * height * scale for low,
+                high in zip(self.base_lrs, self.max_lrs, strict=True)]
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
@@ -191,7 +201,8 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up from max_lr / div_factor to max_lr, then down to 1 / final_div_factor of the start; momentum the other way.
+    """Up from max_lr / div_factor to max_lr, then down to 1 / final_div_factor of the start; momentum the
+    other way.
 
     Args:
         max_lr: highest rate, one number or one for each group.
@@ -204,10 +215,11 @@ class OneCycleLR(LRScheduler):
     Source: Smith and Topin, 2017, arXiv:1708.07120.
     """
 
-    def __init__(self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None, epochs: int | None = None,
-                 steps_per_epoch: int | None = None, pct_start: float = 0.3, anneal_strategy: str = "cos",
-                 cycle_momentum: bool = True, base_momentum: Any = 0.85, max_momentum: Any = 0.95, div_factor: float = 25.0,
-                 final_div_factor: float = 1e4, three_phase: bool = False, last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None,
+                 epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
+                 anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: Any = 0.85,
+                 max_momentum: Any = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
+                 three_phase: bool = False, last_epoch: int = -1) -> None:
         check_optimizer(optimizer)
         self.optimizer = optimizer
         if total_steps is not None:
@@ -224,11 +236,13 @@ class OneCycleLR(LRScheduler):
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+            raise ValueError("anneal_strategy must be one of 'cos' or 'linear', instead got "
+                             f"{anneal_strategy}")
         up = float(pct_start * self.total_steps) - 1
         if three_phase:
             phases = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
-                      (float(2 * pct_start * self.total_steps) - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                      (float(2 * pct_start * self.total_steps) - 2, "max_lr", "initial_lr", "base_momentum",
+                       "max_momentum"),
                       (self.total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
         else:
             phases = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
@@ -237,14 +251,16 @@ class OneCycleLR(LRScheduler):
         self._schedule_phases = [dict(zip(names, phase, strict=True)) for phase in phases]
         self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
-            for group, high in zip(optimizer.param_groups, for_each_group(max_lr, "max_lr", optimizer), strict=True):
+            for group, high in zip(optimizer.param_groups, for_each_group(max_lr, "max_lr", optimizer),
+                                   strict=True):
                 group["initial_lr"] = high / div_factor
                 group["max_lr"] = high
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
+                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option "
+                                 "enabled")
             self.use_beta1 = "betas" in optimizer.defaults
             if last_epoch == -1:
                 for high, low, group in zip(for_each_group(max_momentum, "max_momentum", optimizer),
@@ -276,7 +292,8 @@ class OneCycleLR(LRScheduler):
         for group in self.optimizer.param_groups:
             rates.append(self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], part))
             if self.cycle_momentum:
-                _set_momentum(group, self._anneal(group[phase["start_momentum"]], group[phase["end_momentum"]], part))
+                _set_momentum(group, self._anneal(group[phase["start_momentum"]],
+                                                  group[phase["end_momentum"]], part))
         return rates
 
 

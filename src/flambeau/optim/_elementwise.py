@@ -1,4 +1,5 @@
-"""Optimizers whose update treats every element alike: which parameters are updated, and with which numbers."""
+"""Optimizers whose update treats every element alike: which parameters are updated, and with which
+numbers."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ from ._segments import SMALL, Pack, Same, Segment, pieces, real
 from .optimizer import Optimizer, run_closure
 
 _ADD = slot("add")
+_CHANGING = frozenset(("params", "param_names", "lr", "initial_lr"))       # options that `key` leaves out
+_FIXED = (bool, int, float, str, tuple, type(None))
 
 
 def number(value: Any) -> float:
@@ -37,14 +40,15 @@ def check(good: bool, name: str, value: Any) -> None:
 def refuse_modes(name: str, foreach: Any, fused: Any, differentiable: bool) -> None:
     """There is one implementation; what would change the meaning is refused."""
     if differentiable:
-        raise NotImplementedError(f"{name}(differentiable=True) is not supported yet: the update is not recorded. Write it with "
-                                  "tensor operators to differentiate through it.")
+        raise NotImplementedError(f"{name}(differentiable=True) is not supported yet: the update is not "
+                                  "recorded. Write it with tensor operators to differentiate through it.")
     if foreach and fused:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
 def count_writes(op: Op, tensors: list) -> None:
-    """Count a write into each tensor, and remember the user's line: a later backward that saved a value says so."""
+    """Count a write into each tensor, and remember the user's line: a later backward that saved a value says
+    so."""
     code, instruction = user_frame()
     for t in tensors:
         c = t._cell
@@ -68,7 +72,8 @@ class Batch:
     def __init__(self, number: int, group: dict, count: Any, n_states: int) -> None:
         self.number, self.group, self.count = number, group, count
         self.params: list = []
-        self.states: list[list] = [[] for _ in range(n_states)]      # for each state name, a tensor for each parameter
+        # for each state name, a tensor for each parameter
+        self.states: list[list] = [[] for _ in range(n_states)]
 
 
 class Elementwise(Optimizer):
@@ -109,7 +114,8 @@ class Elementwise(Optimizer):
     # ------------------------------------------------------------------ a step
 
     def step(self, closure: Callable | None = None) -> Any:
-        """Update every parameter that has a gradient. `closure` recomputes the loss; it is called once and returned."""
+        """Update every parameter that has a gradient. `closure` recomputes the loss; it is called once and
+        returned."""
         loss = run_closure(closure)
         batches = self._batches()
         self._run(batches, [self.numbers(b.group, b.count) for b in batches])
@@ -118,9 +124,9 @@ class Elementwise(Optimizer):
     def key(self) -> Any:
         options = []
         for group in self.param_groups:
-            fixed = tuple(sorted((k, v) for k, v in group.items()
-                                 if k not in ("params", "lr", "initial_lr", "param_names") and isinstance(v, (bool, int, float, str, tuple, type(None)))))
-            shapes = tuple((tuple(p.shape), p.dtype, p._grad is not None, tuple(self.state.get(p, ()))) for p in group["params"])
+            fixed = tuple(sorted((k, v) for k, v in group.items() if k not in _CHANGING and isinstance(v, _FIXED)))
+            shapes = tuple((tuple(p.shape), p.dtype, p._grad is not None, tuple(self.state.get(p, ())))
+                           for p in group["params"])
             options.append((fixed, shapes))
         return (type(self), tuple(options))
 

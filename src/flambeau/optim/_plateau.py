@@ -64,7 +64,8 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warnings.warn("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible.",
+            warnings.warn("The epoch parameter in `scheduler.step()` was not necessary and is being "
+                          "deprecated where possible.",
                           UserWarning, stacklevel=2)
         self.last_epoch = epoch
         if self.is_better(current, self.best):
@@ -86,9 +87,10 @@ class ReduceLROnPlateau(LRScheduler):
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:
                 raise RuntimeError("The number of param groups in the `optimizer` "
-                                   f"({len(groups)}) differs from when `ReduceLROnPlateau` was initialized ({len(self.min_lrs)}), usually "
-                                   "due to a new param group being added to the optimizer. Please modify the `min_lrs` field to match "
-                                   "the length of the `optimizer` param groups.")
+                                   f"({len(groups)}) differs from when `ReduceLROnPlateau` was initialized "
+                                   f"({len(self.min_lrs)}), usually due to a new param group being added to "
+                                   "the optimizer. Please modify the `min_lrs` field to match the length of "
+                                   "the `optimizer` param groups.")
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, low in zip(groups, self.min_lrs, strict=True):
             old = float(group["lr"])

@@ -12,8 +12,9 @@ from flambeau.core.objects import TensorBase
 
 from .optimizer import Optimizer
 
-_EPOCH = ("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
-          "`scheduler.step()` to step the scheduler; learning rates are then computed from those before.")
+_EPOCH = ("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
+          "possible. Please use `scheduler.step()` to step the scheduler; learning rates are then computed "
+          "from those before.")
 
 
 def check_optimizer(optimizer: Any) -> None:
@@ -38,8 +39,8 @@ def for_each_group(value: Any, name: str, optimizer: Any) -> list:
     """One value for each parameter group."""
     if isinstance(value, (list, tuple)):
         if len(value) != len(optimizer.param_groups):
-            raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(value)} values, "
-                             f"param_groups has {len(optimizer.param_groups)}.")
+            raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has "
+                             f"{len(value)} values, param_groups has {len(optimizer.param_groups)}.")
         return list(value)
     return [value] * len(optimizer.param_groups)
 
@@ -49,9 +50,11 @@ class LRScheduler:
 
     Args:
         optimizer: whose groups are changed.
-        last_epoch: number of the last step done, -1 at the start; to resume, the groups must have "initial_lr".
+        last_epoch: number of the last step done, -1 at the start; to resume, the groups must have
+            "initial_lr".
 
-    Subclasses define `get_lr`, which computes the new rates from `last_epoch`, `base_lrs` and the groups' present "lr".
+    Subclasses define `get_lr`, which computes the new rates from `last_epoch`, `base_lrs` and the groups'
+    present "lr".
     """
 
     _get_lr_called_within_step = False
@@ -64,8 +67,9 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", copied(group["lr"]))
             elif "initial_lr" not in group:
-                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming an optimizer with "
-                               f"last_epoch={last_epoch}. Load the optimizer's state_dict first, or set it.")
+                raise KeyError(f"param 'initial_lr' is not specified in param_groups[{i}] when resuming an "
+                               f"optimizer with last_epoch={last_epoch}. Load the optimizer's state_dict "
+                               "first, or set it.")
         self.base_lrs = [copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._initial_step()
@@ -96,7 +100,8 @@ class LRScheduler:
 
     def _warn_outside_step(self) -> None:
         if not self._get_lr_called_within_step:
-            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning,
+            warnings.warn("To get the last learning rate computed by the scheduler, please use "
+                          "`get_last_lr()`.", UserWarning,
                           stacklevel=3)
 
     def _present(self) -> list:
@@ -106,9 +111,10 @@ class LRScheduler:
     def step(self, epoch: Any = None) -> None:
         """Go on by one step (or, deprecated, to `epoch`) and set the rates."""
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
-                          "`optimizer.step()` before `lr_scheduler.step()`; otherwise the first value of the learning rate "
-                          "schedule is skipped.", UserWarning, stacklevel=2)
+            warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in "
+                          "the opposite order: `optimizer.step()` before `lr_scheduler.step()`; otherwise "
+                          "the first value of the learning rate schedule is skipped.", UserWarning,
+                          stacklevel=2)
         self._step_count += 1
         if epoch is not None:
             warnings.warn(_EPOCH, UserWarning, stacklevel=2)
@@ -140,8 +146,8 @@ def _one_optimizer(schedulers: Sequence[Any], optimizer: Any, what: str) -> Any:
         if not hasattr(scheduler, "optimizer"):
             raise TypeError(f"{what} at index {i} should have `optimizer` as its attribute.")
         if scheduler.optimizer is not own:
-            raise ValueError(f"{what} expects all schedulers to belong to the same optimizer, but got scheduler "
-                             f"{type(scheduler).__name__} at index {i} with another optimizer.")
+            raise ValueError(f"{what} expects all schedulers to belong to the same optimizer, but got "
+                             f"scheduler {type(scheduler).__name__} at index {i} with another optimizer.")
     return own
 
 
@@ -162,21 +168,24 @@ def _load_nested(self: Any, name: str, state: dict[str, Any]) -> None:
 class SequentialLR(LRScheduler):
     """One schedule after the other: the next begins at each of `milestones`, with a count of its own."""
 
-    def __init__(self, optimizer: Optimizer, schedulers: list, milestones: list[int], last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, schedulers: list, milestones: list[int],
+                 last_epoch: int = -1) -> None:
         _one_optimizer(schedulers, optimizer, type(self).__name__)
         for i, scheduler in enumerate(schedulers):
             if not isinstance(scheduler, LRScheduler):
-                raise TypeError(f"{type(self).__name__} does not support `{type(scheduler).__name__}` (index {i}): it requires "
-                                "additional kwargs to be specified when calling `step`")
+                raise TypeError(f"{type(self).__name__} does not support `{type(scheduler).__name__}` (index "
+                                f"{i}): it requires additional kwargs to be specified when calling `step`")
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the number of "
-                             f"milestone points, but got number of schedulers {len(schedulers)} and the number of milestones to be "
-                             f"equal to {len(milestones)}")
+            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more "
+                             "than the number of milestone points, but got number of schedulers "
+                             f"{len(schedulers)} and the number of milestones to be equal to "
+                             f"{len(milestones)}")
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        for group in optimizer.param_groups:       # undo the first steps of all, then repeat that of the first
+        # undo the first steps of all, then repeat that of the first
+        for group in optimizer.param_groups:
             set_option(group, "lr", group["initial_lr"])
         for scheduler in schedulers:
             scheduler.last_epoch -= 1

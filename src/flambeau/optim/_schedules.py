@@ -19,7 +19,8 @@ class _LambdaBase(LRScheduler):
         self.optimizer = optimizer
         if isinstance(lr_lambda, (list, tuple)):
             if len(lr_lambda) != len(optimizer.param_groups):
-                raise ValueError(f"Expected {len(optimizer.param_groups)} lr_lambdas, but got {len(lr_lambda)}")
+                raise ValueError(f"Expected {len(optimizer.param_groups)} lr_lambdas, but got "
+                                 f"{len(lr_lambda)}")
             self.lr_lambdas: list[Callable] = list(lr_lambda)
         else:
             self.lr_lambdas = [lr_lambda] * len(optimizer.param_groups)
@@ -69,7 +70,8 @@ class MultiplicativeLR(_LambdaBase):
 class StepLR(LRScheduler):
     """Times gamma every step_size steps."""
 
-    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1,
+                 last_epoch: int = -1) -> None:
         self.step_size = step_size
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -87,7 +89,8 @@ class StepLR(LRScheduler):
 class MultiStepLR(LRScheduler):
     """Times gamma at each of the milestones."""
 
-    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
+                 last_epoch: int = -1) -> None:
         self.milestones = Counter(milestones)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -107,9 +110,11 @@ class MultiStepLR(LRScheduler):
 class ConstantLR(LRScheduler):
     """The initial rate times factor for total_iters steps, then the initial rate."""
 
-    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5,
+                 last_epoch: int = -1) -> None:
         if factor > 1.0 or factor < 0:
-            raise ValueError(f"Constant multiplicative factor expected to be between 0 and 1, but got {factor}.")
+            raise ValueError("Constant multiplicative factor expected to be between 0 and 1, but got "
+                             f"{factor}.")
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -130,13 +135,14 @@ class ConstantLR(LRScheduler):
 class LinearLR(LRScheduler):
     """The initial rate times a factor that goes from start_factor to end_factor in total_iters steps."""
 
-    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5,
-                 last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
+                 total_iters: int = 5, last_epoch: int = -1) -> None:
         if start_factor > 1.0 or start_factor <= 0:
-            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1, but got "
-                             f"{start_factor}.")
+            raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal "
+                             f"to 1, but got {start_factor}.")
         if end_factor > 1.0 or end_factor < 0:
-            raise ValueError(f"Ending multiplicative factor expected to be between 0 and 1, but got {end_factor}.")
+            raise ValueError("Ending multiplicative factor expected to be between 0 and 1, but got "
+                             f"{end_factor}.")
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters
@@ -178,7 +184,8 @@ class ExponentialLR(LRScheduler):
 class PolynomialLR(LRScheduler):
     """The initial rate times (1 - step / total_iters) ** power."""
 
-    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0,
+                 last_epoch: int = -1) -> None:
         self.total_iters = total_iters
         self.power = power
         super().__init__(optimizer, last_epoch)

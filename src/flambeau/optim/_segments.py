@@ -1,8 +1,10 @@
-"""Where an elementwise update runs: on the gathered memory of many small parameters, or on pieces of a large one.
+"""Where an elementwise update runs: on the gathered memory of many small parameters, or on pieces of a large
+one.
 
-A NumPy call costs about half a microsecond before it touches data. Small parameters of one dtype are therefore
-updated together: their state lives in one flat array (`state[p][name]` are views of it), their gradients are copied
-into another. Large parameters are updated in pieces that stay in the cache through all the calls of an update.
+A NumPy call costs about half a microsecond before it touches data. Small parameters of one dtype are
+therefore updated together: their state lives in one flat array (`state[p][name]` are views of it), their
+gradients are copied into another. Large parameters are updated in pieces that stay in the cache through all
+the calls of an update.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ class Segment:
     __slots__ = ("g", "owns_g", "params", "scratch", "states", "views")
 
     def __init__(self, params: list, g: Any, states: list, scratch: list, views: list, owns_g: bool) -> None:
-        self.params, self.g, self.states, self.scratch, self.views, self.owns_g = params, g, states, scratch, views, owns_g
+        self.params, self.g, self.states = params, g, states
+        self.scratch, self.views, self.owns_g = scratch, views, owns_g
 
     def load(self, k: int) -> Any:
         """scratch[k] = parameters."""
@@ -53,7 +56,8 @@ class Segment:
             np.multiply(p, factor, p)
 
     def regularised(self, decay: Any, maximize: bool) -> Any:
-        """The gradient, negated to maximise, plus decay * parameters (decay None: none); in scratch[0] if changed."""
+        """The gradient, negated to maximise, plus decay * parameters (decay None: none); in scratch[0] if
+        changed."""
         g = self.g
         if maximize:
             g = np.negative(g, self.scratch[0])

@@ -25,9 +25,9 @@ class Adadelta(Elementwise):
     Source: Zeiler, 2012, arXiv:1212.5701.
     """
 
-    def __init__(self, params: Any, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
-                 foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False,
-                 differentiable: bool = False) -> None:
+    def __init__(self, params: Any, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6,
+                 weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
+                 maximize: bool = False, differentiable: bool = False) -> None:
         check_lr(lr)
         check(0.0 <= rho <= 1.0, "rho value", rho)
         check(0.0 <= eps, "epsilon value", eps)

@@ -48,7 +48,8 @@ class Adagrad(Elementwise):
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
-            for name, default in (("foreach", None), ("maximize", False), ("differentiable", False), ("fused", None)):
+            for name, default in (("foreach", None), ("maximize", False), ("differentiable", False),
+                                  ("fused", None)):
                 group.setdefault(name, default)
 
     def share_memory(self) -> None:
@@ -67,7 +68,8 @@ class Adagrad(Elementwise):
         state["sum"] = make(np.full_like(a, complex(first, first) if a.dtype.kind == "c" else first))
 
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
-        return (-number(group["lr"]) / (1 + (count - 1) * group["lr_decay"]), group["eps"], group["weight_decay"])
+        return (-number(group["lr"]) / (1 + (count - 1) * group["lr_decay"]), group["eps"],
+                group["weight_decay"])
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         minus_lr, eps, decay = numbers

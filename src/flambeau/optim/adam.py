@@ -30,9 +30,10 @@ class Adam(Elementwise):
     Source: Kingma and Ba, 2014, arXiv:1412.6980; amsgrad: Reddi et al., 2018.
     """
 
-    def __init__(self, params: Any, lr: Any = 1e-3, betas: tuple = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-                 amsgrad: bool = False, *, foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
-                 differentiable: bool = False, fused: bool | None = None, decoupled_weight_decay: bool = False) -> None:
+    def __init__(self, params: Any, lr: Any = 1e-3, betas: tuple = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0, amsgrad: bool = False, *, foreach: bool | None = None,
+                 maximize: bool = False, capturable: bool = False, differentiable: bool = False,
+                 fused: bool | None = None, decoupled_weight_decay: bool = False) -> None:
         check_lr(lr)
         if isinstance(betas[0], TensorBase) != isinstance(betas[1], TensorBase):
             raise ValueError("betas must be either both floats or both Tensors")
@@ -42,14 +43,16 @@ class Adam(Elementwise):
         check(0.0 <= weight_decay, "weight_decay value", weight_decay)
         refuse_modes(type(self).__name__, foreach, fused, differentiable)
         super().__init__(params, dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize, foreach=foreach,
-            capturable=capturable, differentiable=differentiable, fused=fused, decoupled_weight_decay=decoupled_weight_decay))
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize,
+            foreach=foreach, capturable=capturable, differentiable=differentiable, fused=fused,
+            decoupled_weight_decay=decoupled_weight_decay))
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
-            for name, default in (("amsgrad", False), ("maximize", False), ("foreach", None), ("capturable", False),
-                                  ("differentiable", False), ("fused", None), ("decoupled_weight_decay", False)):
+            for name, default in (("amsgrad", False), ("maximize", False), ("foreach", None),
+                                  ("capturable", False), ("differentiable", False), ("fused", None),
+                                  ("decoupled_weight_decay", False)):
                 group.setdefault(name, default)
 
     def names(self, group: dict) -> tuple[str, ...]:
@@ -66,8 +69,8 @@ class Adam(Elementwise):
         lr = number(group["lr"])
         beta1, beta2 = (number(b) for b in group["betas"])
         decay = group["weight_decay"]
-        return (1 - beta1, beta2, 1 - beta2, math.sqrt(1 - beta2**count), group["eps"], -lr / (1 - beta1**count),
-                1 - lr * decay if group["decoupled_weight_decay"] else decay)
+        return (1 - beta1, beta2, 1 - beta2, math.sqrt(1 - beta2**count), group["eps"],
+                -lr / (1 - beta1**count), 1 - lr * decay if group["decoupled_weight_decay"] else decay)
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         new1, beta2, new2, correction2, eps, minus_step, decay = numbers
@@ -90,7 +93,8 @@ class Adam(Elementwise):
         add(square, a, square)
         if group["amsgrad"]:
             square = np.maximum(segment.states[2], square, segment.states[2])
-        np.sqrt(square, a)                      # parameters -= step * mean / (sqrt(square) / correction + eps)
+        # parameters -= step * mean / (sqrt(square) / correction + eps)
+        np.sqrt(square, a)
         np.divide(a, correction2, a)
         add(a, eps, a)
         multiply(mean, minus_step, b)

@@ -25,9 +25,9 @@ class Adamax(Elementwise):
     Source: Kingma and Ba, 2014, arXiv:1412.6980, section 7.
     """
 
-    def __init__(self, params: Any, lr: Any = 2e-3, betas: tuple = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
-                 foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
-                 capturable: bool = False) -> None:
+    def __init__(self, params: Any, lr: Any = 2e-3, betas: tuple = (0.9, 0.999), eps: float = 1e-8,
+                 weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False) -> None:
         check_lr(lr)
         check(0.0 <= eps, "epsilon value", eps)
         for i in (0, 1):
@@ -35,7 +35,8 @@ class Adamax(Elementwise):
         check(0.0 <= weight_decay, "weight_decay value", weight_decay)
         refuse_modes("Adamax", foreach, None, differentiable)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, foreach=foreach,
-                                      maximize=maximize, differentiable=differentiable, capturable=capturable))
+                                      maximize=maximize, differentiable=differentiable,
+                                      capturable=capturable))
 
     def names(self, group: dict) -> tuple[str, ...]:
         return ("exp_avg", "exp_inf")
@@ -47,7 +48,8 @@ class Adamax(Elementwise):
 
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
         beta1, beta2 = group["betas"]
-        return (1 - beta1, beta2, group["eps"], -number(group["lr"]) / (1 - beta1**count), group["weight_decay"])
+        return (1 - beta1, beta2, group["eps"], -number(group["lr"]) / (1 - beta1**count),
+                group["weight_decay"])
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         new, beta2, eps, minus_step, decay = numbers

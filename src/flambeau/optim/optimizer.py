@@ -46,7 +46,8 @@ def _with_hooks(step: Callable) -> Callable:
     def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
         pre, post = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
         self._opt_called = True                # schedulers ask
-        if not (pre or post or _global_pre_hooks or _global_post_hooks) or self.__dict__.get("_in_step", False):
+        if not (pre or post or _global_pre_hooks or _global_post_hooks) or self.__dict__.get("_in_step",
+                                                                                             False):
             return step(self, *args, **kwargs)
         self.__dict__["_in_step"] = True
         args = (self, *args)              # hooks get, and may replace, the optimizer with the arguments
@@ -55,7 +56,8 @@ def _with_hooks(step: Callable) -> Callable:
                 result = hook(self, args, kwargs)
                 if result is not None:
                     if not (isinstance(result, tuple) and len(result) == 2):
-                        raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {result}.")
+                        raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), "
+                                           f"but got {result}.")
                     args, kwargs = result
             out = step(*args, **kwargs)
             for hook in [*post.values(), *_global_post_hooks.values()]:
@@ -101,14 +103,14 @@ class Optimizer:
         self.defaults = defaults
         self._make_registries()
         if isinstance(params, Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or dicts, but got "
-                            f"{params.type()}: put it into a list, [p].")
+            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or "
+                            f"dicts, but got {params.type()}: put it into a list, [p].")
         self.state = defaultdict(dict)
         self.param_groups = []
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list: the model has no registered parameters, or a generator such "
-                             "as model.parameters() was used up before")
+            raise ValueError("optimizer got an empty parameter list: the model has no registered parameters, "
+                             "or a generator such as model.parameters() was used up before")
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:
@@ -146,38 +148,44 @@ class Optimizer:
         if isinstance(params, Tensor):
             found: list = [params]
         elif isinstance(params, (set, frozenset)):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
-                            "will change between runs. Please use a list instead.")
+            raise TypeError("optimizer parameters need to be organized in ordered collections, but the "
+                            "ordering of tensors in sets will change between runs. Please use a list "
+                            "instead.")
         else:
             found = list(params)
         named = [p for p in found if isinstance(p, tuple)]
         if named and len(named) != len(found):
-            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+            raise ValueError("all optimizer params should be with/without names. Some param names are "
+                             "missing")
         if named:
             param_group["param_names"] = [name for name, _ in named]
             found = [p for _, p in named]
         for p in found:
             if not isinstance(p, TensorBase):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {type(p).__name__}")
+                raise TypeError("optimizer can only optimize Tensors, but one of the params is "
+                                f"{type(p).__name__}")
             if not self.defaults.get("differentiable") and not (p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor: it is the result of an operator"
                                  + (f" ({p.grad_fn.name()})" if p.grad_fn is not None else "")
-                                 + ", not a parameter. Optimize the tensor that it was computed from, or call detach() and "
-                                   "requires_grad_() first (in this order: .to() of a parameter is such a result too).")
+                                 + ", not a parameter. Optimize the tensor that it was computed from, or "
+                                   "call detach() and requires_grad_() first (in this order: .to() of a "
+                                   "parameter is such a result too).")
         param_group["params"] = found
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
-                raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
+                raise ValueError("parameter group didn't specify a value of required optimization parameter "
+                                 f"{name}")
             param_group.setdefault(name, default)
         own = {id(p) for p in found}
         if len(own) != len(found):
-            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error: "
-                          "each would be updated twice in a step", stacklevel=3)
+            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this "
+                          "will cause an error: each would be updated twice in a step", stacklevel=3)
         if own & {id(p) for group in self.param_groups for p in group["params"]}:
             raise ValueError("some parameters appear in more than one parameter group")
         if self.param_groups and ("param_names" in param_group) != ("param_names" in self.param_groups[0]):
-            raise ValueError("all optimizer param groups should be with/without names. cannot add param group "
-                             f"with{'' if 'param_names' in param_group else 'out'} names to the optimizer")
+            raise ValueError("all optimizer param groups should be with/without names. cannot add param "
+                             f"group with{'' if 'param_names' in param_group else 'out'} names to the "
+                             "optimizer")
         self.param_groups.append(param_group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -199,7 +207,8 @@ class Optimizer:
                         g.zero_()
 
     def step(self, closure: Callable | None = None) -> Any:
-        """Update the parameters once; `closure`, if given, computes the loss and its gradients first, and is returned."""
+        """Update the parameters once; `closure`, if given, computes the loss and its gradients first, and is
+        returned."""
         raise NotImplementedError(f"{type(self).__name__} does not define step()")
 
     # ------------------------------------------------------------------ hooks
@@ -231,7 +240,8 @@ class Optimizer:
     # ------------------------------------------------------------------ saving
 
     def state_dict(self) -> dict[str, Any]:
-        """{"state": by parameter number, "param_groups": options and numbers}; tensors are the optimizer's own."""
+        """{"state": by parameter number, "param_groups": options and numbers}; tensors are the optimizer's
+        own."""
         for hook in self._optimizer_state_dict_pre_hooks.values():  # type: ignore[attr-defined]
             hook(self)
         numbers: dict[int, int] = {}
@@ -251,7 +261,8 @@ class Optimizer:
         return result
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take state and options from a `state_dict()`; tensors are copied, so that no two optimizers share state.
+        """Take state and options from a `state_dict()`; tensors are copied, so that no two optimizers share
+        state.
 
         Raises:
             ValueError: the groups differ in number or size.
@@ -267,8 +278,9 @@ class Optimizer:
                              f"{len(saved)}, the optimizer {len(own)}")
         for i, (mine, theirs) in enumerate(zip(own, saved, strict=True)):
             if len(mine["params"]) != len(theirs["params"]):
-                raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group: "
-                                 f"group {i} has {len(theirs['params'])} parameters there and {len(mine['params'])} here")
+                raise ValueError("loaded state dict contains a parameter group that doesn't match the size "
+                                 f"of optimizer's group: group {i} has {len(theirs['params'])} parameters "
+                                 f"there and {len(mine['params'])} here")
         by_number = dict(zip(chain.from_iterable(g["params"] for g in saved),
                              chain.from_iterable(g["params"] for g in own), strict=True))
         state: defaultdict = defaultdict(dict)
@@ -290,11 +302,13 @@ class Optimizer:
     # ------------------------------------------------------------------ the compiler's seam
 
     def key(self) -> Any:
-        """A hashable description of what a step does that is not in `scalars`: options, shapes, dtypes, state present."""
+        """A hashable description of what a step does that is not in `scalars`: options, shapes, dtypes, state
+        present."""
         raise NotImplementedError(f"{type(self).__name__} has no compiled form")
 
     def scalars(self) -> Any:
-        """The numbers of the next step that may change without changing what is done: learning rates, step counts."""
+        """The numbers of the next step that may change without changing what is done: learning rates, step
+        counts."""
         raise NotImplementedError(f"{type(self).__name__} has no compiled form")
 
     def apply(self, scalars: Any) -> None:

@@ -27,9 +27,10 @@ class RMSprop(Elementwise):
     Source: Tieleman and Hinton, 2012, lecture 6.5; centered: Graves, 2013, arXiv:1308.0850.
     """
 
-    def __init__(self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0,
-                 momentum: float = 0, centered: bool = False, capturable: bool = False, foreach: bool | None = None,
-                 maximize: bool = False, differentiable: bool = False) -> None:
+    def __init__(self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+                 weight_decay: float = 0, momentum: float = 0, centered: bool = False,
+                 capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
+                 differentiable: bool = False) -> None:
         check_lr(lr)
         check(0.0 <= eps, "epsilon value", eps)
         check(0.0 <= momentum, "momentum value", momentum)
@@ -43,8 +44,8 @@ class RMSprop(Elementwise):
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
-            for name, default in (("momentum", 0), ("centered", False), ("foreach", None), ("maximize", False),
-                                  ("differentiable", False), ("capturable", False)):
+            for name, default in (("momentum", 0), ("centered", False), ("foreach", None),
+                                  ("maximize", False), ("differentiable", False), ("capturable", False)):
                 group.setdefault(name, default)
 
     def names(self, group: dict) -> tuple[str, ...]:
@@ -57,7 +58,8 @@ class RMSprop(Elementwise):
             state[name] = zeros_like(p)
 
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
-        return (group["alpha"], 1 - group["alpha"], group["eps"], group["momentum"], -number(group["lr"]), group["weight_decay"])
+        return (group["alpha"], 1 - group["alpha"], group["eps"], group["momentum"], -number(group["lr"]),
+                group["weight_decay"])
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         alpha, new, eps, momentum, minus_lr, decay = numbers

@@ -28,8 +28,9 @@ class SGD(Elementwise):
     Source: momentum: Sutskever et al., 2013, in the form in which the learning rate scales the whole step.
     """
 
-    def __init__(self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: Any = 0,
-                 nesterov: bool = False, *, maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+    def __init__(self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0,
+                 weight_decay: Any = 0, nesterov: bool = False, *, maximize: bool = False,
+                 foreach: bool | None = None, differentiable: bool = False,
                  fused: bool | None = None) -> None:
         check_lr(lr)
         check(momentum >= 0.0, "momentum value", momentum)
@@ -38,14 +39,14 @@ class SGD(Elementwise):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         refuse_modes("SGD", foreach, fused, differentiable)
         super().__init__(params, dict(
-            lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov, maximize=maximize,
-            foreach=foreach, differentiable=differentiable, fused=fused))
+            lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov,
+            maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused))
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
         for group in self.param_groups:
-            for name, default in (("nesterov", False), ("maximize", False), ("foreach", None), ("differentiable", False),
-                                  ("fused", None)):
+            for name, default in (("nesterov", False), ("maximize", False), ("foreach", None),
+                                  ("differentiable", False), ("fused", None)):
                 group.setdefault(name, default)
 
     def names(self, group: dict) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from typing import Any
 _SUBMODULES = ("checkpoint", "data", "dlpack", "hooks")
 _LATER = {
     "tensorboard": "the summary writer is not available yet: log with print or matplotlib",
-    "cpp_extension": "there is no C++ extension interface: write operators in Python, see docs/adding-an-operator.md",
+    "cpp_extension": "there is no C++ extension interface: write operators in Python, see "
+                     "docs/adding-an-operator.md",
 }
 
 __all__ = ["data", "hooks"]

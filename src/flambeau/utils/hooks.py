@@ -11,7 +11,8 @@ _ids = itertools.count()
 
 
 class RemovableHandle:
-    """What registering a hook returns: `remove()` takes the hook away; as a context manager, at the block's end.
+    """What registering a hook returns: `remove()` takes the hook away; as a context manager, at the block's
+    end.
 
     Args:
         hooks_dict: the dictionary in which the hook stands under `id`; it is not kept alive.
@@ -25,7 +26,8 @@ class RemovableHandle:
         self.id = next(_ids)
         RemovableHandle.next_id = self.id + 1
         self.hooks_dict_ref = weakref.ref(hooks_dict)
-        extra = extra_dict if isinstance(extra_dict, Sequence) else (() if extra_dict is None else (extra_dict,))
+        extra = extra_dict if isinstance(extra_dict,
+                                         Sequence) else (() if extra_dict is None else (extra_dict,))
         self.extra_dict_ref: tuple = tuple(weakref.ref(d) for d in extra)
 
     def _registries(self) -> list:
@@ -45,7 +47,8 @@ class RemovableHandle:
     def __setstate__(self, state: tuple) -> None:
         hooks, self.id = state[0], state[1]
         self.hooks_dict_ref = weakref.ref(_Empty() if hooks is None else hooks)
-        self.extra_dict_ref = tuple(weakref.ref(d) for d in (state[2] if len(state) > 2 else ()) if d is not None)
+        extra = state[2] if len(state) > 2 else ()
+        self.extra_dict_ref = tuple(weakref.ref(d) for d in extra if d is not None)
 
     def __enter__(self) -> RemovableHandle:
         return self

@@ -27,7 +27,7 @@ class _Global:
         self.is_full_backward: bool | None = None
 
     def add(self, registry: OrderedDict, hook: Callable, extra: OrderedDict | None = None) -> RemovableHandle:
-        handle = RemovableHandle(registry, extra_dict=extra) if extra is not None else RemovableHandle(registry)
+        handle = RemovableHandle(registry, extra_dict=extra)
         registry[handle.id] = hook
         if extra is not None:
             extra[handle.id] = True
@@ -43,7 +43,8 @@ def register_module_forward_pre_hook(hook: Callable) -> RemovableHandle:
     return GLOBAL.add(GLOBAL.forward_pre, hook)
 
 
-def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, always_call: bool = False) -> RemovableHandle:
+def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False,
+                                 always_call: bool = False) -> RemovableHandle:
     """hook(module, args, output) after every module's forward; it may return a replaced output."""
     handle = GLOBAL.add(GLOBAL.forward, hook)
     if with_kwargs:
@@ -61,8 +62,8 @@ def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
 def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
     """hook(module, grad_input, grad_output) when the gradient of every module's input is known."""
     if GLOBAL.is_full_backward is False:
-        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use "
-                           "only one of them.")
+        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks as a global "
+                           "Module hook. Please use only one of them.")
     GLOBAL.is_full_backward = True
     return GLOBAL.add(GLOBAL.backward, hook)
 
@@ -70,8 +71,8 @@ def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
 def register_module_backward_hook(hook: Callable) -> RemovableHandle:
     """The old form of `register_module_full_backward_hook`: the gradients of the last operator's inputs."""
     if GLOBAL.is_full_backward is True:
-        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use "
-                           "only one of them.")
+        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks as a global "
+                           "Module hook. Please use only one of them.")
     GLOBAL.is_full_backward = False
     return GLOBAL.add(GLOBAL.backward, hook)
 
@@ -149,7 +150,8 @@ class _BackwardHook:
                 out = out if isinstance(out, tuple) else (out,)
                 if len(out) != len(given):
                     raise RuntimeError(
-                        f"Backward hook returned an invalid number of grad_input, got {len(out)}, but expected {len(given)}")
+                        f"Backward hook returned an invalid number of grad_input, got {len(out)}, but "
+                        f"expected {len(given)}")
                 given = out
         self.grad_outputs = None
         return tuple(given[i] for i in self.input_index)
@@ -175,8 +177,8 @@ class _BackwardHook:
             if out is not None:
                 out = out if isinstance(out, tuple) else (out,)
                 if len(out) != self.n_outputs:
-                    raise RuntimeError(f"Backward pre hook returned an invalid number of grad_output, got {len(out)}, but "
-                                       f"expected {self.n_outputs}")
+                    raise RuntimeError("Backward pre hook returned an invalid number of grad_output, got "
+                                       f"{len(out)}, but expected {self.n_outputs}")
                 self.grad_outputs = out
         local = tuple(self.grad_outputs[i] for i in self.output_index)
         if not self.inputs_differentiable and self.hooks:
@@ -184,8 +186,8 @@ class _BackwardHook:
             for hook in self.hooks:
                 result = hook(self.module, nothing, self.grad_outputs)
                 if result is not None and not (isinstance(result, tuple) and all(r is None for r in result)):
-                    raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None "
-                                       "or None for all gradients.")
+                    raise RuntimeError("Backward hook for Modules where no input requires gradient should "
+                                       "always return None or None for all gradients.")
             self.grad_outputs = None
         return local
 
@@ -200,8 +202,10 @@ class Hooks:
     _is_full_backward_hook: bool | None
     forward: Callable
 
-    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> RemovableHandle:
-        """hook(module, args) before forward; it may return replaced arguments. with_kwargs: (module, args, kwargs)."""
+    def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False,
+                                  with_kwargs: bool = False) -> RemovableHandle:
+        """hook(module, args) before forward; it may return replaced arguments. with_kwargs: (module, args,
+        kwargs)."""
         registry = self._forward_pre_hooks
         handle = RemovableHandle(registry, extra_dict=self._forward_pre_hooks_with_kwargs)
         registry[handle.id] = hook
@@ -218,7 +222,8 @@ class Hooks:
         with_kwargs: hook(module, args, kwargs, output). always_call: also when forward raises.
         """
         registry = self._forward_hooks
-        handle = RemovableHandle(registry, extra_dict=[self._forward_hooks_with_kwargs, self._forward_hooks_always_called])
+        handle = RemovableHandle(registry, extra_dict=[self._forward_hooks_with_kwargs,
+                                                       self._forward_hooks_always_called])
         registry[handle.id] = hook
         if with_kwargs:
             self._forward_hooks_with_kwargs[handle.id] = True
@@ -229,22 +234,24 @@ class Hooks:
         return handle
 
     def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """hook(module, grad_output) before the module's input gradients are computed; it may replace grad_output."""
+        """hook(module, grad_output) before the module's input gradients are computed; it may replace
+        grad_output."""
         return self._add(self._backward_pre_hooks, hook, prepend)
 
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> RemovableHandle:
-        """hook(module, grad_input, grad_output) when the module's input gradients are known; it may replace grad_input."""
+        """hook(module, grad_input, grad_output) when the module's input gradients are known; it may replace
+        grad_input."""
         if self._is_full_backward_hook is False:
-            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please use "
-                               "only one of them.")
+            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single "
+                               "Module. Please use only one of them.")
         self._is_full_backward_hook = True
         return self._add(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Callable) -> RemovableHandle:
         """The old form of `register_full_backward_hook`: the gradients of the last operator's inputs."""
         if self._is_full_backward_hook is True:
-            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single Module. Please use "
-                               "only one of them.")
+            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single "
+                               "Module. Please use only one of them.")
         self._is_full_backward_hook = False
         return self._add(self._backward_hooks, hook, False)
 
@@ -275,8 +282,8 @@ class Hooks:
             if backward is not None:
                 if not isinstance(result, (TensorBase, tuple)):
                     warnings.warn(
-                        "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
-                        f"{type(result)}", stacklevel=3)
+                        "For backward hooks to be called, module output should be a Tensor or a tuple of "
+                        f"Tensors but received {type(result)}", stacklevel=3)
                     return result
                 result = backward.outputs(result)
             if old_style:
@@ -290,8 +297,9 @@ class Hooks:
                         out = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
                         result = out if out is not None else result
                     except Exception as error:
-                        warnings.warn("module forward hook with ``always_call=True`` raised an exception that was silenced as "
-                                      f"another error was raised in forward: {error}", stacklevel=3)
+                        warnings.warn("module forward hook with ``always_call=True`` raised an exception "
+                                      f"that was silenced as another error was raised in forward: {error}",
+                                      stacklevel=3)
             raise
 
     def _run_pre_hooks(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -300,7 +308,8 @@ class Hooks:
                 out = hook(self, args, kwargs)
                 if out is not None:
                     if not (isinstance(out, tuple) and len(out) == 2):
-                        raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {out}.")
+                        raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, "
+                                           f"new_kwargs), but got {out}.")
                     args, kwargs = out
             else:
                 out = hook(self, args)
@@ -329,15 +338,17 @@ class Hooks:
             return
         why = _what_old_hooks_miss(args, result, node)
         if why:
-            warnings.warn(f"Using a non-full backward hook when {why} is deprecated: it sees the gradients of the last operator only. "
-                          "Use register_full_backward_hook to get the gradients of the module's inputs.",
+            warnings.warn(f"Using a non-full backward hook when {why} is deprecated: it sees the gradients "
+                          "of the last operator only. Use register_full_backward_hook to get the gradients "
+                          "of the module's inputs.",
                           FutureWarning, stacklevel=4)
         for hook in hooks:
             node.register_hook(lambda gi, go, hook=hook: hook(self, gi, go))
 
 
 def _what_old_hooks_miss(args: tuple, result: Any, node: Any) -> str:
-    """Why the gradients at the last node are not those of the module's inputs and outputs; "" when they are."""
+    """Why the gradients at the last node are not those of the module's inputs and outputs; "" when they
+    are."""
     results = result if isinstance(result, tuple) else (result,)
     if not all(isinstance(r, TensorBase) for r in results):
         return "the forward returns something else than a single Tensor or a tuple of Tensors"

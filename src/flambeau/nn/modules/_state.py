@@ -36,11 +36,12 @@ class State:
     _non_persistent_buffers_set: set[str]
     _version: int
 
-    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "",
+                   keep_vars: bool = False) -> Any:
         """Names and values of all parameters and persistent buffers, here and below.
 
-        The tensors share memory with the module: training goes on changing them. `copy.deepcopy` the result to
-        keep a snapshot.
+        The tensors share memory with the module: training goes on changing them. `copy.deepcopy` the result
+        to keep a snapshot.
         """
         if args:
             destination = args[0] if destination is None else destination
@@ -79,16 +80,19 @@ class State:
 
     def get_extra_state(self) -> Any:
         """What else belongs to the module's state; define it together with `set_extra_state`."""
-        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called: define it in the subclass.")
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called: "
+                           "define it in the subclass.")
 
     def set_extra_state(self, state: Any) -> None:
         """Take back what `get_extra_state` gave."""
-        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called: define it in the subclass.")
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called: "
+                           "define it in the subclass.")
 
     # ------------------------------------------------------------------ hooks
 
     def register_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
-        """hook(module, state_dict, prefix, local_metadata) after `state_dict`; it changes the dict in place."""
+        """hook(module, state_dict, prefix, local_metadata) after `state_dict`; it changes the dict in
+        place."""
         hook._from_public_api = True  # type: ignore[attr-defined]
         return _add(self._state_dict_hooks, hook)
 
@@ -99,13 +103,15 @@ class State:
         """hook(module, prefix, keep_vars) before `state_dict`."""
         return _add(self._state_dict_pre_hooks, hook)
 
-    def _register_load_state_dict_pre_hook(self, hook: Callable, with_module: bool = False) -> RemovableHandle:
+    def _register_load_state_dict_pre_hook(self, hook: Callable,
+                                           with_module: bool = False) -> RemovableHandle:
         if with_module:
             return _add(self._load_state_dict_pre_hooks, lambda *a: hook(self, *a))
         return _add(self._load_state_dict_pre_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> RemovableHandle:
-        """hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors) before loading."""
+        """hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors) before
+        loading."""
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> RemovableHandle:
@@ -114,7 +120,8 @@ class State:
 
     # ------------------------------------------------------------------ loading
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True,
+                        assign: bool = False) -> Any:
         """Copy (or with `assign`, take) the values of a state_dict.
 
         Args:
@@ -149,18 +156,20 @@ class State:
             incompatible = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:
-                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to "
-                                         "return new values, if incompatible_keys need to be modified, it should be done inplace.")
+                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are "
+                                         "not expected to return new values, if incompatible_keys need to be "
+                                         "modified, it should be done inplace.")
 
         load(self, values, "")
         if strict:
             if unexpected:
-                errors.insert(0, "Unexpected key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in unexpected)))
+                errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
             if missing:
-                errors.insert(0, "Missing key(s) in state_dict: {}. ".format(", ".join(f'"{k}"' for k in missing)))
+                errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
             errors.extend(_suggestions(missing, unexpected))
         if errors:
-            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__, "\n\t".join(errors)))
+            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__,
+                                                                                     "\n\t".join(errors)))
         return _IncompatibleKeys(missing, unexpected)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: dict, strict: bool,
@@ -179,7 +188,8 @@ class State:
                 continue
             value = state_dict[key]
             if not isinstance(value, Tensor):
-                error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from '
+                error_msgs.append(f'While copying the parameter named "{key}", expected torch.Tensor or '
+                                  "Tensor-like object from "
                                   f"checkpoint but received {type(value)}")
                 continue
             if hasattr(own, "_load_unshaped"):
@@ -188,14 +198,15 @@ class State:
                 if own.dim() == 0 and tuple(value.shape) == (1,):
                     value = value[0]
                 else:
-                    error_msgs.append(f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, the "
-                                      f"shape in current model is {own.shape}.")
+                    error_msgs.append(f"size mismatch for {key}: copying a param with shape {value.shape} "
+                                      f"from checkpoint, the shape in current model is {own.shape}.")
                     continue
             if own.is_meta and not value.is_meta and not assign:
                 import warnings
 
-                warnings.warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta parameter in the current "
-                              "model, which is a no-op. (Did you mean to pass `assign=True`?)", stacklevel=2)
+                warnings.warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
+                              "parameter in the current model, which is a no-op. (Did you mean to pass "
+                              "`assign=True`?)", stacklevel=2)
                 continue
             with no_grad():
                 if assign:
@@ -222,6 +233,10 @@ class State:
                         first[0] in self._parameters or first[0] in persistent)
                     if not known:
                         unexpected_keys.append(key)
+
+
+def _quoted(names: list[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
 
 
 def _add(registry: OrderedDict, hook: Callable) -> RemovableHandle:

@@ -16,7 +16,8 @@ class Walk:
     def _named_members(self, members: Callable[[Any], Any], prefix: str, recurse: bool,
                        remove_duplicate: bool) -> Iterator[tuple[str, Any]]:
         seen: set[Any] = set()
-        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        modules = self.named_modules(prefix=prefix,
+                                     remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
         for module_prefix, module in modules:
             for key, value in members(module):
                 if value is None or id(value) in seen:
@@ -69,7 +70,8 @@ class Walk:
         yield prefix, self
         for name, module in self._modules.items():
             if module is not None:
-                yield from module.named_modules(memo, prefix + ("." if prefix else "") + name, remove_duplicate)
+                yield from module.named_modules(memo, prefix + ("." if prefix else "") + name,
+                                                remove_duplicate)
 
     def modules(self) -> Iterator[Any]:
         """This module and all below."""

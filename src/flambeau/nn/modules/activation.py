@@ -93,7 +93,8 @@ class Threshold(Module):
 
 
 class RReLU(Module):
-    """x where positive, else x times a slope drawn from [lower, upper] in training, their mean in evaluation."""
+    """x where positive, else x times a slope drawn from [lower, upper] in training, their mean in
+    evaluation."""
 
     __constants__ = ["lower", "upper", "inplace"]
 
@@ -115,12 +116,13 @@ class Hardtanh(Module):
 
     __constants__ = ["min_val", "max_val", "inplace"]
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None,
-                 max_value: float | None = None) -> None:
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False,
+                 min_value: float | None = None, max_value: float | None = None) -> None:
         super().__init__()
         for old, value in (("min_value", min_value), ("max_value", max_value)):
             if value is not None:
-                warnings.warn(f"keyword argument `{old}` is deprecated and rename to `{old[:3]}_val`", FutureWarning, stacklevel=2)
+                warnings.warn(f"keyword argument `{old}` is deprecated and rename to `{old[:3]}_val`",
+                              FutureWarning, stacklevel=2)
         self.min_val = min_val if min_value is None else min_value
         self.max_val = max_val if max_value is None else max_value
         self.inplace = inplace
@@ -206,7 +208,8 @@ class CELU(_Alpha):
 
 
 class GLU(Module):
-    """The first half along dim, times the sigmoid of the second. Source: Dauphin et al., 2016, arXiv:1612.08083."""
+    """The first half along dim, times the sigmoid of the second. Source: Dauphin et al., 2016,
+    arXiv:1612.08083."""
 
     __constants__ = ["dim"]
 
@@ -222,7 +225,8 @@ class GLU(Module):
 
 
 class GELU(Module):
-    """x * Phi(x); approximate="tanh" for the fast form. Source: Hendrycks and Gimpel, 2016, arXiv:1606.08415."""
+    """x * Phi(x); approximate="tanh" for the fast form. Source: Hendrycks and Gimpel, 2016,
+    arXiv:1606.08415."""
 
     __constants__ = ["approximate"]
 
@@ -304,7 +308,8 @@ class PReLU(Module):
 
     __constants__ = ["num_parameters"]
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None,
+                 dtype: Any = None) -> None:
         super().__init__()
         self.num_parameters = num_parameters
         self.init = init

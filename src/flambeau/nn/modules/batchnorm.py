@@ -23,8 +23,9 @@ class _NormBase(Module):
     running_var: Any
     num_batches_tracked: Any
 
-    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-                 track_running_stats: bool = True, device: Any = None, dtype: Any = None, *, bias: bool = True) -> None:
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+                 affine: bool = True, track_running_stats: bool = True, device: Any = None, dtype: Any = None,
+                 *, bias: bool = True) -> None:
         super().__init__()
         self.num_features = num_features
         self.eps = eps
@@ -42,7 +43,8 @@ class _NormBase(Module):
         if track_running_stats:
             self.register_buffer("running_mean", flambeau.zeros(num_features, device=device, dtype=dtype))
             self.register_buffer("running_var", flambeau.ones(num_features, device=device, dtype=dtype))
-            self.register_buffer("num_batches_tracked", flambeau.tensor(0, dtype=flambeau.long, device=device))
+            self.register_buffer("num_batches_tracked", flambeau.tensor(0, dtype=flambeau.long,
+                                                                        device=device))
         else:
             for name in ("running_mean", "running_var", "num_batches_tracked"):
                 self.register_buffer(name, None)
@@ -77,7 +79,8 @@ class _NormBase(Module):
             key = prefix + "num_batches_tracked"
             if key not in state_dict:
                 own = self.num_batches_tracked
-                state_dict[key] = own if own is not None and not own.is_meta else flambeau.tensor(0, dtype=flambeau.long)
+                known = own is not None and not own.is_meta
+                state_dict[key] = own if known else flambeau.tensor(0, dtype=flambeau.long)
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
@@ -96,8 +99,9 @@ class _BatchNorm(_NormBase):
                 factor = 1.0 / float(self.num_batches_tracked)          # a cumulative average
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
-        return F.batch_norm(input, self.running_mean if tracked else None, self.running_var if tracked else None,
-                            self.weight, self.bias, by_batch, factor, self.eps)
+        return F.batch_norm(input, self.running_mean if tracked else None,
+                            self.running_var if tracked else None, self.weight, self.bias, by_batch, factor,
+                            self.eps)
 
 
 class BatchNorm1d(_BatchNorm):

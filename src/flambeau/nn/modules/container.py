@@ -119,12 +119,14 @@ class Sequential(_Numbered):
 
     def __add__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is "
+                             "given.")
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is "
+                             "given.")
         return self.extend(other)
 
     def __mul__(self, times: int) -> Sequential:
@@ -170,7 +172,8 @@ class ModuleList(_Numbered):
     def extend(self, modules: Iterable[Any]) -> ModuleList:
         """Add modules at the end."""
         if not isinstance(modules, Iterable):
-            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
+            raise TypeError("ModuleList.extend should be called with an iterable, but got "
+                            f"{type(modules).__name__}")
         for module in list(modules):
             self.append(module)
         return self
@@ -264,13 +267,15 @@ class ModuleDict(Module):
 def _pairs(source: Any, what: str) -> list[tuple[str, Any]]:
     """(key, value) of a mapping in its own order, of a Module(Parameter)Dict, or of an iterable of pairs."""
     if not isinstance(source, Iterable):
-        raise TypeError(f"{what}.update should be called with an iterable of key/value pairs, but got {type(source).__name__}")
+        raise TypeError(f"{what}.update should be called with an iterable of key/value pairs, but got "
+                        f"{type(source).__name__}")
     if isinstance(source, (Mapping, ModuleDict, ParameterDict)):
         return list(source.items())
     pairs = []
     for i, pair in enumerate(source):
         if not isinstance(pair, Iterable):
-            raise TypeError(f"{what} update sequence element #{i} should be Iterable; is {type(pair).__name__}")
+            raise TypeError(f"{what} update sequence element #{i} should be Iterable; is "
+                            f"{type(pair).__name__}")
         pair = list(pair)
         if len(pair) != 2:
             raise ValueError(f"{what} update sequence element #{i} has length {len(pair)}; 2 is required")
@@ -332,7 +337,8 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> ParameterList:
         """Add values at the end."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+            raise TypeError("ParameterList.extend should be called with an iterable, but got "
+                            f"{type(values).__name__}")
         for value in list(values):
             self.append(value)
         return self
@@ -367,8 +373,8 @@ class ParameterDict(Module):
     @staticmethod
     def _attribute(key: Any) -> str:
         if not isinstance(key, str):
-            raise TypeError("Index given to ParameterDict cannot be used as a key as it is not a string (type is "
-                            f"'{type(key).__name__}').")
+            raise TypeError("Index given to ParameterDict cannot be used as a key as it is not a string "
+                            f"(type is '{type(key).__name__}').")
         return key
 
     def __getitem__(self, key: str) -> Any:
@@ -449,7 +455,8 @@ class ParameterDict(Module):
         """Add or replace values from a mapping or from pairs."""
         pairs = _pairs(parameters, "ParametersDict")
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):
-            pairs.sort(key=operator.itemgetter(0))          # as PyTorch: only ordered mappings keep their order
+            # as PyTorch: only ordered mappings keep their order
+            pairs.sort(key=operator.itemgetter(0))
         for key, value in pairs:
             self[key] = value
 

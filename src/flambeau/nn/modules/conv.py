@@ -22,14 +22,14 @@ class _ConvNd(Module):
     Initial values are uniform in +-1/sqrt(channels of a group * kernel elements).
     """
 
-    __constants__ = ["stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels", "out_channels",
-                     "kernel_size"]
+    __constants__ = ["stride", "padding", "dilation", "groups", "padding_mode", "output_padding",
+                     "in_channels", "out_channels", "kernel_size"]
     weight: Any
     bias: Any
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: tuple, stride: tuple, padding: Any, dilation: tuple,
-                 transposed: bool, output_padding: tuple, groups: int, bias: bool, padding_mode: str, device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: tuple, stride: tuple, padding: Any,
+                 dilation: tuple, transposed: bool, output_padding: tuple, groups: int, bias: bool,
+                 padding_mode: str, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
@@ -42,7 +42,8 @@ class _ConvNd(Module):
             if padding == "same" and any(s != 1 for s in stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if padding_mode not in _PADDING_MODES:
-            raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, but got padding_mode='{padding_mode}'")
+            raise ValueError(f"padding_mode must be one of {_PADDING_MODES}, but got "
+                             f"padding_mode='{padding_mode}'")
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = kernel_size
@@ -82,11 +83,13 @@ class _ConvNd(Module):
         """The input and the padding that is left for the operator: other modes than zeros pad beforehand."""
         if self.padding_mode == "zeros":
             return input, self.padding
-        return F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode), (0,) * len(self.kernel_size)
+        return F.pad(input, self._reversed_padding_repeated_twice,
+                     mode=self.padding_mode), (0,) * len(self.kernel_size)
 
     def extra_repr(self) -> str:
         n = len(self.kernel_size)
-        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
+        text += f", stride={self.stride}"
         if self.padding != (0,) * n:
             text += f", padding={self.padding}"
         if self.dilation != (1,) * n:
@@ -118,12 +121,12 @@ def _pad_sides(padding: Any, kernel_size: tuple, dilation: tuple) -> Any:
 class Conv1d(_ConvNd):
     """Convolution (cross-correlation) of (N, C, L) or (C, L)."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-                 dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+                 padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: str = "zeros", device: Any = None, dtype: Any = None) -> None:
         super().__init__(in_channels, out_channels, _single(kernel_size), _single(stride),
-                         padding if isinstance(padding, str) else _single(padding), _single(dilation), False, _single(0),
-                         groups, bias, padding_mode, device, dtype)
+                         padding if isinstance(padding, str) else _single(padding), _single(dilation), False,
+                         _single(0), groups, bias, padding_mode, device, dtype)
 
     def forward(self, input: Any) -> Any:
         return self._conv_forward(input, self.weight, self.bias)
@@ -140,12 +143,12 @@ class Conv2d(_ConvNd):
     torch.Size([2, 4, 8, 8])
     """
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-                 dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+                 padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: str = "zeros", device: Any = None, dtype: Any = None) -> None:
         super().__init__(in_channels, out_channels, _pair(kernel_size), _pair(stride),
-                         padding if isinstance(padding, str) else _pair(padding), _pair(dilation), False, _pair(0),
-                         groups, bias, padding_mode, device, dtype)
+                         padding if isinstance(padding, str) else _pair(padding), _pair(dilation), False,
+                         _pair(0), groups, bias, padding_mode, device, dtype)
 
     def forward(self, input: Any) -> Any:
         return self._conv_forward(input, self.weight, self.bias)
@@ -158,12 +161,12 @@ class Conv2d(_ConvNd):
 class Conv3d(_ConvNd):
     """Convolution (cross-correlation) of (N, C, D, H, W) or (C, D, H, W)."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-                 dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+                 padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: str = "zeros", device: Any = None, dtype: Any = None) -> None:
         super().__init__(in_channels, out_channels, _triple(kernel_size), _triple(stride),
-                         padding if isinstance(padding, str) else _triple(padding), _triple(dilation), False, _triple(0),
-                         groups, bias, padding_mode, device, dtype)
+                         padding if isinstance(padding, str) else _triple(padding), _triple(dilation), False,
+                         _triple(0), groups, bias, padding_mode, device, dtype)
 
     def forward(self, input: Any) -> Any:
         return self._conv_forward(input, self.weight, self.bias)
@@ -174,15 +177,16 @@ class Conv3d(_ConvNd):
 
 
 class _ConvTransposeNd(_ConvNd):
-    """What the transposed convolutions share: they undo the shapes of a convolution with the same arguments."""
+    """What the transposed convolutions share: they undo the shapes of a convolution with the same
+    arguments."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple,
-                 transposed: bool, output_padding: tuple, groups: int, bias: bool, padding_mode: str, device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: tuple, stride: tuple, padding: tuple,
+                 dilation: tuple, transposed: bool, output_padding: tuple, groups: int, bias: bool,
+                 padding_mode: str, device: Any = None, dtype: Any = None) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, transposed, output_padding, groups,
-                         bias, padding_mode, device, dtype)
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, transposed,
+                         output_padding, groups, bias, padding_mode, device, dtype)
 
     def _output_padding(self, input: Any, output_size: Any, stride: Any, padding: Any, kernel_size: Any,
                         num_spatial_dims: int, dilation: Any = None) -> Any:
@@ -195,55 +199,68 @@ class _ConvTransposeNd(_ConvNd):
         if len(wanted) == n + (2 if batched else 1):
             wanted = wanted[-n:]
         if len(wanted) != n:
-            raise ValueError(f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or {n + 2} elements "
-                             f"(got {len(wanted)})")
+            raise ValueError(f"ConvTranspose{n}D: for {input.dim()}D input, output_size must have {n} or "
+                             f"{n + 2} elements (got {len(wanted)})")
         spatial = tuple(input.shape)[-n:]
         steps = dilation if dilation is not None else (1,) * n
-        low = [(spatial[d] - 1) * stride[d] - 2 * padding[d] + steps[d] * (kernel_size[d] - 1) + 1 for d in range(n)]
+        low = [(spatial[d] - 1) * stride[d] - 2 * padding[d] + steps[d] * (kernel_size[d] - 1) + 1
+               for d in range(n)]
         high = [low[d] + stride[d] - 1 for d in range(n)]
         if any(not low[d] <= wanted[d] <= high[d] for d in range(n)):
-            raise ValueError(f"requested an output size of {output_size}, but valid sizes range from {low} to {high} (for an input "
-                             f"of {input.size()[2:]})")
+            raise ValueError(f"requested an output size of {output_size}, but valid sizes range from {low} "
+                             f"to {high} (for an input of {input.size()[2:]})")
         return tuple(wanted[d] - low[d] for d in range(n))
 
 
 class ConvTranspose1d(_ConvTransposeNd):
     """Transposed convolution of (N, C, L) or (C, L)."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-                 output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
-                 device: Any = None, dtype: Any = None) -> None:
-        super().__init__(in_channels, out_channels, _single(kernel_size), _single(stride), _single(padding), _single(dilation),
-                         True, _single(output_padding), groups, bias, padding_mode, device, dtype)
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+                 padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+                 dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(in_channels, out_channels, _single(kernel_size), _single(stride), _single(padding),
+                         _single(dilation), True, _single(output_padding), groups, bias, padding_mode, device,
+                         dtype)
 
     def forward(self, input: Any, output_size: Any = None) -> Any:
-        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 1, self.dilation)
-        return F.conv_transpose1d(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 1,
+                                     self.dilation)
+        return F.conv_transpose1d(input, self.weight, self.bias, self.stride, self.padding, extra,
+                                  self.groups, self.dilation)
 
 
 class ConvTranspose2d(_ConvTransposeNd):
     """Transposed convolution of (N, C, H, W) or (C, H, W)."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-                 output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
-                 device: Any = None, dtype: Any = None) -> None:
-        super().__init__(in_channels, out_channels, _pair(kernel_size), _pair(stride), _pair(padding), _pair(dilation),
-                         True, _pair(output_padding), groups, bias, padding_mode, device, dtype)
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+                 padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+                 dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(in_channels, out_channels, _pair(kernel_size), _pair(stride), _pair(padding),
+                         _pair(dilation), True, _pair(output_padding), groups, bias, padding_mode, device,
+                         dtype)
 
     def forward(self, input: Any, output_size: Any = None) -> Any:
-        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 2, self.dilation)
-        return F.conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 2,
+                                     self.dilation)
+        return F.conv_transpose2d(input, self.weight, self.bias, self.stride, self.padding, extra,
+                                  self.groups, self.dilation)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
     """Transposed convolution of (N, C, D, H, W) or (C, D, H, W)."""
 
-    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
-                 output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros",
-                 device: Any = None, dtype: Any = None) -> None:
-        super().__init__(in_channels, out_channels, _triple(kernel_size), _triple(stride), _triple(padding), _triple(dilation),
-                         True, _triple(output_padding), groups, bias, padding_mode, device, dtype)
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+                 padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+                 dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(in_channels, out_channels, _triple(kernel_size), _triple(stride), _triple(padding),
+                         _triple(dilation), True, _triple(output_padding), groups, bias, padding_mode, device,
+                         dtype)
 
     def forward(self, input: Any, output_size: Any = None) -> Any:
-        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 3, self.dilation)
-        return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation)
+        extra = self._output_padding(input, output_size, self.stride, self.padding, self.kernel_size, 3,
+                                     self.dilation)
+        return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding, extra,
+                                  self.groups, self.dilation)

@@ -24,7 +24,8 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Zeroes each element with probability p, scales the rest by 1/(1-p). Source: Hinton et al., 2012, arXiv:1207.0580."""
+    """Zeroes each element with probability p, scales the rest by 1/(1-p). Source: Hinton et al., 2012,
+    arXiv:1207.0580."""
 
     def forward(self, input: Any) -> Any:
         return F.dropout(input, self.p, self.training, self.inplace)
@@ -52,7 +53,8 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance of SELU networks. Source: Klambauer et al., 2017, arXiv:1706.02515."""
+    """Dropout that keeps mean and variance of SELU networks. Source: Klambauer et al., 2017,
+    arXiv:1706.02515."""
 
     def forward(self, input: Any) -> Any:
         return F.alpha_dropout(input, self.p, self.training)

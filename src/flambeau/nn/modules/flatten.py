@@ -41,13 +41,15 @@ class Unflatten(Module):
         super().__init__()
         if isinstance(dim, int):
             if not isinstance(unflattened_size, (tuple, list)):
-                raise TypeError("unflattened_size must be a tuple of ints, but found type " + type(unflattened_size).__name__)
+                raise TypeError("unflattened_size must be a tuple of ints, but found type "
+                                + type(unflattened_size).__name__)
             for i, size in enumerate(unflattened_size):
                 if not isinstance(size, int):
-                    raise TypeError(f"unflattened_size must be tuple of ints, but found element of type {type(size).__name__} at "
-                                    f"pos {i}")
+                    raise TypeError("unflattened_size must be tuple of ints, but found element of type "
+                                    f"{type(size).__name__} at pos {i}")
         elif isinstance(dim, str):
-            raise NotImplementedError("Unflatten by dimension name: named tensors are not supported. Give the dimension's number.")
+            raise NotImplementedError("Unflatten by dimension name: named tensors are not supported. Give "
+                                      "the dimension's number.")
         else:
             raise TypeError(f"invalid argument type for dim parameter: {type(dim).__name__}")
         self.dim = dim

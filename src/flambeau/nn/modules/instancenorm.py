@@ -14,24 +14,27 @@ class _InstanceNorm(_NormBase):
     """Each channel of each sample with its own statistics. Source: Ulyanov et al., 2016, arXiv:1607.08022."""
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
-                 track_running_stats: bool = False, device: Any = None, dtype: Any = None, *, bias: bool = True) -> None:
+                 track_running_stats: bool = False, device: Any = None, dtype: Any = None, *,
+                 bias: bool = True) -> None:
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
 
     def _get_no_batch_dim(self) -> int:
         raise NotImplementedError
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: dict, strict: bool, missing_keys: list,
-                              unexpected_keys: list, error_msgs: list) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: dict, strict: bool,
+                              missing_keys: list, unexpected_keys: list, error_msgs: list) -> None:
         if local_metadata.get("version", None) is None and not self.track_running_stats:
             old = [prefix + name for name in ("running_mean", "running_var") if prefix + name in state_dict]
             if old:
                 error_msgs.append(
-                    f"Unexpected running stats buffer(s) {' and '.join(repr(k) for k in old)} for {type(self).__name__} with "
-                    "track_running_stats=False: the checkpoint was saved before the default changed to False. Remove them, or "
-                    "build the layer with track_running_stats=True.")
+                    f"Unexpected running stats buffer(s) {' and '.join(repr(k) for k in old)} for "
+                    f"{type(self).__name__} with track_running_stats=False: the checkpoint was saved before "
+                    "the default changed to False. Remove them, or build the layer with "
+                    "track_running_stats=True.")
                 for key in old:
                     state_dict.pop(key)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys,
+                                      unexpected_keys, error_msgs)
 
     def forward(self, input: Any) -> Any:
         self._check_input_dim(input)
@@ -39,12 +42,14 @@ class _InstanceNorm(_NormBase):
         channel_dim = input.dim() - self._get_no_batch_dim()
         if input.size(channel_dim) != self.num_features:
             if self.affine:
-                raise ValueError(f"expected input's size at dim={channel_dim} to match num_features ({self.num_features}), but "
-                                 f"got: {input.size(channel_dim)}.")
-            warnings.warn(f"input's size at dim={channel_dim} does not match num_features. You can silence this warning by not "
-                          "passing in num_features, which is not used because affine=False", stacklevel=2)
-        result = F.instance_norm(input.unsqueeze(0) if unbatched else input, self.running_mean, self.running_var, self.weight,
-                                 self.bias, self.training or not self.track_running_stats,
+                raise ValueError(f"expected input's size at dim={channel_dim} to match num_features "
+                                 f"({self.num_features}), but got: {input.size(channel_dim)}.")
+            warnings.warn(f"input's size at dim={channel_dim} does not match num_features. You can silence "
+                          "this warning by not passing in num_features, which is not used because "
+                          "affine=False", stacklevel=2)
+        result = F.instance_norm(input.unsqueeze(0) if unbatched else input, self.running_mean,
+                                 self.running_var, self.weight, self.bias,
+                                 self.training or not self.track_running_stats,
                                  self.momentum if self.momentum is not None else 0.0, self.eps)
         return result.squeeze(0) if unbatched else result
 

@@ -30,8 +30,8 @@ class Linear(Module):
         in_features, out_features: sizes of the last axis before and after.
         bias: whether a bias is added.
 
-    Shapes: weight (out_features, in_features), bias (out_features); input (*, in_features). Initial values are uniform in
-    +-1/sqrt(in_features).
+    Shapes: weight (out_features, in_features), bias (out_features); input (*, in_features). Initial values
+    are uniform in +-1/sqrt(in_features).
 
     >>> flambeau.nn.Linear(3, 2)(flambeau.zeros(5, 3)).shape
     torch.Size([5, 2])
@@ -43,7 +43,8 @@ class Linear(Module):
     weight: Any
     bias: Any
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None,
+                 dtype: Any = None) -> None:
         super().__init__()
         self.in_features = in_features
         self.out_features = out_features
@@ -66,7 +67,8 @@ class Linear(Module):
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return (f"in_features={self.in_features}, out_features={self.out_features}, "
+                f"bias={self.bias is not None}")
 
 
 class NonDynamicallyQuantizableLinear(Linear):
@@ -81,15 +83,16 @@ class Bilinear(Module):
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
 
-    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
+                 device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         if in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got {in1_features}")
         self.in1_features = in1_features
         self.in2_features = in2_features
         self.out_features = out_features
-        self.weight = Parameter(flambeau.empty((out_features, in1_features, in2_features), device=device, dtype=dtype))
+        self.weight = Parameter(flambeau.empty((out_features, in1_features, in2_features), device=device,
+                                               dtype=dtype))
         if bias:
             self.bias = Parameter(flambeau.empty(out_features, device=device, dtype=dtype))
         else:
@@ -107,5 +110,5 @@ class Bilinear(Module):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
-                f"bias={self.bias is not None}")
+        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+                f"out_features={self.out_features}, bias={self.bias is not None}")

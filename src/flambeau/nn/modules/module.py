@@ -22,8 +22,9 @@ from ._hooks import (
 from ._state import State
 from ._walk import Walk
 
-__all__ = ["Module", "register_module_backward_hook", "register_module_forward_hook", "register_module_forward_pre_hook",
-           "register_module_full_backward_hook", "register_module_full_backward_pre_hook"]
+__all__ = ["Module", "register_module_backward_hook", "register_module_forward_hook",
+           "register_module_forward_pre_hook", "register_module_full_backward_hook",
+           "register_module_full_backward_pre_hook"]
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
@@ -84,12 +85,12 @@ class Module(Hooks, State, Conversion, Walk):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         d = self.__dict__
         try:
-            hooked = (d["_forward_hooks"] or d["_forward_pre_hooks"] or d["_backward_hooks"] or d["_backward_pre_hooks"]
-                      or GLOBAL.any)
+            hooked = (d["_forward_hooks"] or d["_forward_pre_hooks"] or d["_backward_hooks"]
+                      or d["_backward_pre_hooks"] or GLOBAL.any)
         except KeyError:
             raise AttributeError(
-                f"{type(self).__name__} was called before Module.__init__(): call super().__init__() first in "
-                f"{type(self).__name__}.__init__") from None
+                f"{type(self).__name__} was called before Module.__init__(): call super().__init__() first "
+                f"in {type(self).__name__}.__init__") from None
         old = enter_scope(d.get("_scope_name", ""), type(self).__name__)
         try:
             if hooked:
@@ -113,22 +114,26 @@ class Module(Hooks, State, Conversion, Walk):
             return
         if not is_parameter(param):
             raise TypeError(
-                f"cannot assign '{_typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)")
+                f"cannot assign '{_typename(param)}' object to parameter '{name}' (torch.nn.Parameter or "
+                "None required)")
         if param.grad_fn is not None:
             raise ValueError(
-                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
-                f"express '{name}' as a function of another Tensor, compute the value in the forward() method.")
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
+                f"explicitly. To express '{name}' as a function of another Tensor, compute the value in the "
+                "forward() method.")
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
-        """Add a tensor that is no parameter but part of the module: moved with it, and saved when persistent."""
+        """Add a tensor that is no parameter but part of the module: moved with it, and saved when
+        persistent."""
         if "_buffers" not in self.__dict__:
             raise AttributeError("cannot assign buffer before Module.__init__() call")
         self._check_name(name, "buffer")
         if hasattr(self, name) and name not in self._buffers:
             raise KeyError(f"attribute '{name}' already exists")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or None required)")
+            raise TypeError(f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or "
+                            "None required)")
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -180,7 +185,8 @@ class Module(Hooks, State, Conversion, Walk):
         if params is not None and name in params:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)")
+                    f"cannot assign '{_typename(value)}' as parameter '{name}' (torch.nn.Parameter or None "
+                    "expected)")
             params[name] = None
             return
         modules = d.get("_modules")
@@ -195,11 +201,13 @@ class Module(Hooks, State, Conversion, Walk):
         if modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_typename(value)}' as child module '{name}' (torch.nn.Module or None expected)")
+                    f"cannot assign '{_typename(value)}' as child module '{name}' (torch.nn.Module or None "
+                    "expected)")
             modules[name] = None
             return
         buffers = d.get("_buffers")
-        if isinstance(value, Tensor) and (getattr(value, "_is_buffer", False) or (buffers is not None and name in buffers)):
+        if isinstance(value, Tensor) and (getattr(value, "_is_buffer",
+                                                  False) or (buffers is not None and name in buffers)):
             if buffers is None:
                 raise AttributeError("cannot assign buffer before Module.__init__() call")
             if name not in buffers:
@@ -210,7 +218,8 @@ class Module(Hooks, State, Conversion, Walk):
             return
         if buffers is not None and name in buffers:
             if value is not None:
-                raise TypeError(f"cannot assign '{_typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)")
+                raise TypeError(f"cannot assign '{_typename(value)}' as buffer '{name}' (torch.nn.Buffer, "
+                                "torch.Tensor or None expected)")
             buffers[name] = None
             return
         if type(value) in (list, tuple, dict):
@@ -237,11 +246,14 @@ class Module(Hooks, State, Conversion, Walk):
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
         for key, default in (("_forward_pre_hooks", OrderedDict), ("_state_dict_hooks", OrderedDict),
-                             ("_backward_pre_hooks", OrderedDict), ("_forward_hooks_with_kwargs", OrderedDict),
-                             ("_forward_pre_hooks_with_kwargs", OrderedDict), ("_forward_hooks_always_called", OrderedDict),
-                             ("_state_dict_pre_hooks", OrderedDict), ("_load_state_dict_pre_hooks", OrderedDict),
-                             ("_load_state_dict_post_hooks", OrderedDict), ("_non_persistent_buffers_set", set),
-                             ("_is_full_backward_hook", lambda: None)):
+                             ("_backward_pre_hooks", OrderedDict),
+                             ("_forward_hooks_with_kwargs", OrderedDict),
+                             ("_forward_pre_hooks_with_kwargs", OrderedDict),
+                             ("_forward_hooks_always_called", OrderedDict),
+                             ("_state_dict_pre_hooks", OrderedDict),
+                             ("_load_state_dict_pre_hooks", OrderedDict),
+                             ("_load_state_dict_post_hooks", OrderedDict),
+                             ("_non_persistent_buffers_set", set), ("_is_full_backward_hook", lambda: None)):
             self.__dict__.setdefault(key, default())
 
     # ------------------------------------------------------------------ modes and text
@@ -301,7 +313,8 @@ class Module(Hooks, State, Conversion, Walk):
         return self._apply(lambda t: t.share_memory_())
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("Module.compile is not available yet: call the module as it is; results are the same.")
+        raise NotImplementedError("Module.compile is not available yet: call the module as it is; results "
+                                  "are the same.")
 
 
 def _typename(value: Any) -> str:
@@ -330,7 +343,7 @@ def _warn_unregistered(module: Module, name: str, value: Any) -> None:
     container = {"Module": {dict: "ModuleDict"}.get(type(value), "ModuleList"),
                  "Parameter": {dict: "ParameterDict"}.get(type(value), "ParameterList")}[kind]
     warnings.warn(
-        f"{type(module).__name__}.{name} is a plain {type(value).__name__} of {kind}s: they are not registered, so "
-        f"parameters(), state_dict(), to() and train() do not see them and they will not be trained. Use "
-        f"torch.nn.{container} instead.", UserWarning, stacklevel=3)
+        f"{type(module).__name__}.{name} is a plain {type(value).__name__} of {kind}s: they are not "
+        "registered, so parameters(), state_dict(), to() and train() do not see them and they will not be "
+        f"trained. Use torch.nn.{container} instead.", UserWarning, stacklevel=3)
 

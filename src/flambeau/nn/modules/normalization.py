@@ -14,7 +14,8 @@ from .module import Module
 
 
 class LocalResponseNorm(Module):
-    """Divides by a power of the mean square of `size` neighbouring channels. Source: Krizhevsky et al., 2012."""
+    """Divides by a power of the mean square of `size` neighbouring channels. Source: Krizhevsky et al.,
+    2012."""
 
     __constants__ = ["size", "alpha", "beta", "k"]
 
@@ -39,8 +40,8 @@ class LayerNorm(Module):
     weight: Any
     bias: Any
 
-    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True,
-                 device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, normalized_shape: Any, eps: float = 1e-5, elementwise_affine: bool = True,
+                 bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         if isinstance(normalized_shape, numbers.Integral):
             normalized_shape = (normalized_shape,)
@@ -79,8 +80,8 @@ class GroupNorm(Module):
     weight: Any
     bias: Any
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Any = None,
-                 dtype: Any = None, *, bias: bool = True) -> None:
+    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
+                 device: Any = None, dtype: Any = None, *, bias: bool = True) -> None:
         super().__init__()
         if num_channels % num_groups != 0:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
@@ -114,13 +115,14 @@ class GroupNorm(Module):
 
 
 class RMSNorm(Module):
-    """Divides by the root mean square of the last dimensions. Source: Zhang and Sennrich, 2019, arXiv:1910.07467."""
+    """Divides by the root mean square of the last dimensions. Source: Zhang and Sennrich, 2019,
+    arXiv:1910.07467."""
 
     __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
     weight: Any
 
-    def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True,
+                 device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         if isinstance(normalized_shape, numbers.Integral):
             normalized_shape = (normalized_shape,)

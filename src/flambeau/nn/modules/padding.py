@@ -25,7 +25,8 @@ class _Pad(Module):
 
     def forward(self, input: Any) -> Any:
         if self.checked and input.dim() not in (self.n_dims + 1, self.n_dims + 2):
-            raise ValueError(f"expected {self.n_dims + 1}D or {self.n_dims + 2}D input (got {input.dim()}D input)")
+            raise ValueError(f"expected {self.n_dims + 1}D or {self.n_dims + 2}D input (got {input.dim()}D "
+                             "input)")
         return F.pad(input, self.padding, self.mode)
 
     def extra_repr(self) -> str:

@@ -14,7 +14,8 @@ from .module import Module
 
 
 class RNNCellBase(Module):
-    """Weights of a recurrent cell with num_chunks gates: weight_ih (chunks H, D), weight_hh (chunks H, H), two biases.
+    """Weights of a recurrent cell with num_chunks gates: weight_ih (chunks H, D), weight_hh (chunks H, H),
+    two biases.
 
     Initial values are uniform in +-1/sqrt(H).
     """
@@ -64,14 +65,17 @@ class RNNCellBase(Module):
                 raise ValueError(f"{name}: Expected hidden to be 1D or 2D, got {state.dim()}D instead")
         batched = input.dim() == 2
         if input.size(-1) != self.input_size:
-            raise RuntimeError(f"input has inconsistent input_size: got {input.size(-1)} expected {self.input_size}")
+            raise RuntimeError(f"input has inconsistent input_size: got {input.size(-1)} expected "
+                               f"{self.input_size}")
         for i, state in enumerate(states):
             if state is None:
                 continue
-            if batched and state.dim() == 2 and state.size(0) != input.size(0) or batched and state.dim() == 1:
-                raise RuntimeError(f"Input batch size {input.size(0)} doesn't match hidden{i} batch size {state.size(0)}")
+            if batched and (state.dim() == 1 or state.size(0) != input.size(0)):
+                raise RuntimeError(f"Input batch size {input.size(0)} doesn't match hidden{i} batch size "
+                                   f"{state.size(0)}")
             if state.size(-1) != self.hidden_size:
-                raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {state.size(-1)}, expected {self.hidden_size}")
+                raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {state.size(-1)}, expected "
+                                   f"{self.hidden_size}")
         return batched
 
     def _zeros(self, input: Any) -> Any:
@@ -87,8 +91,8 @@ class RNNCell(RNNCellBase):
 
     __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
-                 dtype: Any = None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
+                 device: Any = None, dtype: Any = None) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
@@ -103,7 +107,8 @@ class RNNCell(RNNCellBase):
 class LSTMCell(RNNCellBase):
     """Long short-term memory: (h', c') from x and (h, c). Source: Hochreiter and Schmidhuber, 1997."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
+                 dtype: Any = None) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
@@ -116,9 +121,11 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """Gated recurrent unit. Source: Cho et al., 2014, arXiv:1406.1078; the reset gate acts after the matrix product."""
+    """Gated recurrent unit. Source: Cho et al., 2014, arXiv:1406.1078; the reset gate acts after the matrix
+    product."""
 
-    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
+                 dtype: Any = None) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Any, hx: Any = None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .clip_grad import (clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm)
+from .clip_grad import clip_grad_norm, clip_grad_norm_, clip_grad_value_, clip_grads_with_norm_, get_total_norm
 from .convert_parameters import parameters_to_vector, vector_to_parameters
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
@@ -18,5 +18,5 @@ def __getattr__(name: str) -> object:
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.{name}":
                 raise
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}': flambeau has {', '.join(__all__)}; others are not "
-                         "supported yet")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}': flambeau has {', '.join(__all__)}; "
+                         "others are not supported yet")

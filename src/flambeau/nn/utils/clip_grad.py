@@ -23,8 +23,9 @@ def _as_list(tensors: Any, function: str) -> list:
     is_generator = isinstance(tensors, types.GeneratorType)
     found = list(tensors)
     if is_generator and not found:
-        warnings.warn(f"{function}: `parameters` is an empty generator: it was used up before, so no gradient clipping will occur. "
-                      "Call model.parameters() anew, or keep list(model.parameters()).", stacklevel=4)
+        warnings.warn(f"{function}: `parameters` is an empty generator: it was used up before, so no "
+                      "gradient clipping will occur. Call model.parameters() anew, or keep "
+                      "list(model.parameters()).", stacklevel=4)
     return found
 
 
@@ -75,17 +76,20 @@ def _which(tensors: list, what: str) -> str:
     if not bad:
         return "each gradient is finite, but the sum overflows"
     more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
-    return "not finite: " + ", ".join(bad[:5]) + more + f", counted from 0 in the order in which the {what}s were given"
+    order = f", counted from 0 in the order in which the {what}s were given"
+    return "not finite: " + ", ".join(bad[:5]) + more + order
 
 
 def _refuse(norm_type: float, tensors: list, what: str) -> None:
     raise RuntimeError(
-        f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped; "
-        f"{_which(tensors, what)}. Look for the loss or layer that produced it (torch.autograd.set_detect_anomaly(True) names the "
-        "operator), or set error_if_nonfinite=False to scale by the non-finite norm anyway.")
+        f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
+        f"clipped; {_which(tensors, what)}. Look for the loss or layer that produced it "
+        "(torch.autograd.set_detect_anomaly(True) names the operator), or set error_if_nonfinite=False to "
+        "scale by the non-finite norm anyway.")
 
 
-def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
+def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+                   foreach: bool | None = None) -> Any:
     """The norm of the vector of all elements of all tensors.
 
     Args:
@@ -114,7 +118,8 @@ def _scale(grads: list, max_norm: float, total: np.ndarray) -> None:
             wrote(_MUL, g, None)
 
 
-def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any,
+                          foreach: bool | None = None) -> None:
     """Multiply the gradients by max_norm / total_norm where that is below 1.
 
     Args:
@@ -127,16 +132,16 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, for
         _scale(grads, float(max_norm), total)
 
 
-def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
-                    foreach: bool | None = None) -> Any:
+def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0,
+                    error_if_nonfinite: bool = False, foreach: bool | None = None) -> Any:
     """Scale the gradients, in place, so that their joint norm is at most max_norm.
 
     Args:
         parameters: one tensor or several; those without a gradient are skipped.
         norm_type: the order, also inf.
-        error_if_nonfinite: raise when the norm is NaN or infinite, before anything is changed. By default such a
-            norm is returned, the gradients are scaled by it all the same, as in PyTorch, and a warning says which
-            parameter is to blame.
+        error_if_nonfinite: raise when the norm is NaN or infinite, before anything is changed. By default
+            such a norm is returned, the gradients are scaled by it all the same, as in PyTorch, and a warning
+            says which parameter is to blame.
         foreach: accepted for PyTorch's sake.
 
     Returns:
@@ -152,8 +157,9 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, er
     if not np.isfinite(total):
         if error_if_nonfinite:
             _refuse(norm_type, grads, "parameter")
-        warnings.warn(f"clip_grad_norm_: the total norm is non-finite ({total!s}), and all gradients are scaled by it; "
-                      f"{_which(grads, 'parameter')}. Pass error_if_nonfinite=True to stop here instead.", stacklevel=2)
+        warnings.warn(f"clip_grad_norm_: the total norm is non-finite ({total!s}), and all gradients are "
+                      f"scaled by it; {_which(grads, 'parameter')}. Pass error_if_nonfinite=True to stop "
+                      "here instead.", stacklevel=2)
     _scale(given, float(max_norm), total)
     return make(total)
 
@@ -161,7 +167,8 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, er
 def clip_grad_norm(parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
                    foreach: bool | None = None) -> Any:
     """The old name of `clip_grad_norm_`."""
-    warnings.warn("torch.nn.utils.clip_grad_norm is now deprecated in favor of torch.nn.utils.clip_grad_norm_.",
+    warnings.warn("torch.nn.utils.clip_grad_norm is now deprecated in favor of "
+                  "torch.nn.utils.clip_grad_norm_.",
                   FutureWarning, stacklevel=2)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 

@@ -41,7 +41,8 @@ class DataLoader(Generic[T_co]):
         pin_memory, pin_memory_device: accepted: there is no other device to copy to.
         drop_last: leave out a last batch that is smaller.
         generator: draws the order and the seeds; None for the default one.
-        timeout, worker_init_fn, multiprocessing_context, prefetch_factor, persistent_workers, in_order: for workers.
+        timeout, worker_init_fn, multiprocessing_context, prefetch_factor, persistent_workers, in_order: for
+        workers.
 
     >>> from flambeau.utils.data import TensorDataset
     >>> data = TensorDataset(flambeau.arange(5))
@@ -56,11 +57,13 @@ class DataLoader(Generic[T_co]):
     _initialized = False
     __multiprocessing_context: Any = None
 
-    def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any = None,
-                 batch_sampler: Any = None, num_workers: int = 0, collate_fn: Callable | None = None, pin_memory: bool = False,
-                 drop_last: bool = False, timeout: float = 0, worker_init_fn: Callable | None = None,
-                 multiprocessing_context: Any = None, generator: Any = None, *, prefetch_factor: int | None = None,
-                 persistent_workers: bool = False, pin_memory_device: str = "", in_order: bool = True) -> None:
+    def __init__(self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None,
+                 sampler: Any = None, batch_sampler: Any = None, num_workers: int = 0,
+                 collate_fn: Callable | None = None, pin_memory: bool = False, drop_last: bool = False,
+                 timeout: float = 0, worker_init_fn: Callable | None = None,
+                 multiprocessing_context: Any = None, generator: Any = None, *,
+                 prefetch_factor: int | None = None, persistent_workers: bool = False,
+                 pin_memory_device: str = "", in_order: bool = True) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
         self.dataset = dataset
         self.num_workers = num_workers
@@ -76,17 +79,20 @@ class DataLoader(Generic[T_co]):
             for name, value, free in (("shuffle", shuffle, (None, False)), ("sampler", sampler, (None,)),
                                       ("batch_sampler", batch_sampler, (None,))):
                 if not any(value is f for f in free):
-                    raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, but got {name}={value}")
+                    raise ValueError(f"DataLoader with IterableDataset: expected unspecified {name} option, "
+                                     f"but got {name}={value}")
         shuffle = bool(shuffle)
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last")
+                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, "
+                                 "sampler, and drop_last")
             batch_size = None
             drop_last = False
         elif batch_size is None and drop_last:
-            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with "
+                             "drop_last")
         if sampler is None:
             if stream:
                 sampler = _InfiniteConstantSampler()
@@ -109,7 +115,8 @@ class DataLoader(Generic[T_co]):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._initialized and name in _FIXED:
-            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized: build a new one")
+            raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is "
+                             "initialized: build a new one")
         super().__setattr__(name, value)
 
     @property
@@ -144,22 +151,25 @@ class DataLoader(Generic[T_co]):
         return whole if self.drop_last or not rest else whole + 1
 
 
-def _check_workers(num_workers: int, timeout: float, prefetch_factor: Any, persistent: bool, context: Any) -> None:
+def _check_workers(num_workers: int, timeout: float, prefetch_factor: Any, persistent: bool,
+                   context: Any) -> None:
     if num_workers < 0:
-        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable "
+                         "multiprocessing.")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if num_workers > 0:
-        raise NotImplementedError(f"DataLoader(num_workers={num_workers}): worker processes are not supported yet. Use "
-                                  "num_workers=0: batches are then made in this process, and are the same.")
+        raise NotImplementedError(f"DataLoader(num_workers={num_workers}): worker processes are not "
+                                  "supported yet. Use num_workers=0: batches are then made in this process, "
+                                  "and are the same.")
     if prefetch_factor is not None:
-        raise ValueError("prefetch_factor option could only be specified in multiprocessing: let num_workers > 0 to enable "
-                         "multiprocessing, otherwise set prefetch_factor to None.")
+        raise ValueError("prefetch_factor option could only be specified in multiprocessing: let num_workers "
+                         "> 0 to enable multiprocessing, otherwise set prefetch_factor to None.")
     if persistent:
         raise ValueError("persistent_workers option needs num_workers > 0")
     if context is not None:
-        raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > 0), but got "
-                         f"num_workers={num_workers}")
+        raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > "
+                         f"0), but got num_workers={num_workers}")
 
 
 class _Batches:
@@ -168,7 +178,8 @@ class _Batches:
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
         self._indices = iter(loader._index_sampler)
-        # PyTorch draws a seed for workers at every pass, also without workers: the random stream depends on it
+        # PyTorch draws a seed for workers at every pass, also without workers: the random stream depends on
+        # it
         self._base_seed = drawn_seed(loader.generator)
         self._stream = iter(loader.dataset) if loader._dataset_kind == _DatasetKind.Iterable else None
         self._ended = False
@@ -220,7 +231,8 @@ class _Batches:
 
 
 def _rows(dataset: Any, index: Iterable) -> list | None:
-    """A batch of a TensorDataset (or a subset of one) by one indexing of each tensor, instead of one for each sample.
+    """A batch of a TensorDataset (or a subset of one) by one indexing of each tensor, instead of one for each
+    sample.
 
     None when that would not be the same: another data set, or tensors that are differentiated.
     """

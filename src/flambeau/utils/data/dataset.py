@@ -46,7 +46,8 @@ class TensorDataset(Dataset[tuple]):
 
     def __init__(self, *tensors: Any) -> None:
         if any(t.size(0) != tensors[0].size(0) for t in tensors):
-            raise AssertionError(f"Size mismatch between tensors: they have {[t.size(0) for t in tensors]} rows")
+            raise AssertionError(f"Size mismatch between tensors: they have {[t.size(0) for t in tensors]} "
+                                 "rows")
         self.tensors = tensors
 
     def __getitem__(self, index: Any) -> tuple:
@@ -61,14 +62,15 @@ class StackDataset(Dataset):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
-            raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like input/output, but both "
-                             "types are given.")
+            raise ValueError("Supported either ``tuple``- (via ``args``) or ``dict``- (via ``kwargs``) like "
+                             "input/output, but both types are given.")
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
         members = args or tuple(kwargs.values())
         self._length = len(members[0])
         if any(len(member) != self._length for member in members):
-            raise ValueError(f"Size mismatch between datasets: they have {[len(member) for member in members]} samples")
+            raise ValueError("Size mismatch between datasets: they have "
+                             f"{[len(member) for member in members]} samples")
         self.datasets: Any = kwargs or args
 
     def __getitem__(self, index: Any) -> Any:
@@ -82,7 +84,8 @@ class StackDataset(Dataset):
         for member in self.datasets.values() if named else self.datasets:
             column = many(member, indices)
             if len(column) != len(indices):
-                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}")
+                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got "
+                                 f"{len(column)}")
             columns.append(column)
         rows = zip(*columns, strict=True)
         return [dict(zip(self.datasets, row, strict=True)) for row in rows] if named else list(rows)
@@ -126,13 +129,15 @@ class ConcatDataset(Dataset[T_co]):
             index += len(self)
         which = bisect.bisect_right(self.cumulative_sizes, index)
         if which == len(self.datasets):
-            raise IndexError(f"list index out of range: {index}, the data sets have {len(self)} samples together")
+            raise IndexError(f"list index out of range: {index}, the data sets have {len(self)} samples "
+                             "together")
         return self.datasets[which][index - (self.cumulative_sizes[which - 1] if which else 0)]
 
     @property
     def cummulative_sizes(self) -> list[int]:
         """The old spelling of `cumulative_sizes`."""
-        warnings.warn("cummulative_sizes attribute is renamed to cumulative_sizes", DeprecationWarning, stacklevel=2)
+        warnings.warn("cummulative_sizes attribute is renamed to cumulative_sizes", DeprecationWarning,
+                      stacklevel=2)
         return self.cumulative_sizes
 
 
@@ -183,8 +188,8 @@ def random_split(dataset: Dataset, lengths: Sequence[Any], generator: Any = None
     """Disjoint random subsets.
 
     Args:
-        lengths: sizes that sum to the size of the data set, or fractions that sum to 1 (what rounding leaves over
-            goes to the first subsets, one each).
+        lengths: sizes that sum to the size of the data set, or fractions that sum to 1 (what rounding leaves
+            over goes to the first subsets, one each).
         generator: None for the default one.
     """
     import flambeau
@@ -199,7 +204,8 @@ def random_split(dataset: Dataset, lengths: Sequence[Any], generator: Any = None
             sizes[i % len(sizes)] += 1
         for i, size in enumerate(sizes):
             if size == 0:
-                warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.", stacklevel=2)
+                warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.",
+                              stacklevel=2)
         lengths = sizes
     if sum(lengths) != total:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset! "

@@ -15,16 +15,17 @@ class DistributedSampler(Sampler[int]):
     """Every num_replicas-th index, from `rank` on; the order changes with `set_epoch`.
 
     Args:
-        num_replicas: how many processes there are; rank: which of them this is. There is no process group yet to
-            ask, so both must be given.
+        num_replicas: how many processes there are; rank: which of them this is. There is no process group yet
+            to ask, so both must be given.
         shuffle: whether the order is drawn, from seed + epoch, alike in all processes.
         drop_last: drop the last indices instead of repeating the first to make the parts equal.
     """
 
-    def __init__(self, dataset: Any, num_replicas: int | None = None, rank: int | None = None, shuffle: bool = True,
-                 seed: int = 0, drop_last: bool = False) -> None:
+    def __init__(self, dataset: Any, num_replicas: int | None = None, rank: int | None = None,
+                 shuffle: bool = True, seed: int = 0, drop_last: bool = False) -> None:
         if num_replicas is None or rank is None:
-            raise RuntimeError("DistributedSampler: there is no process group to ask for num_replicas and rank: give both.")
+            raise RuntimeError("DistributedSampler: there is no process group to ask for num_replicas and "
+                               "rank: give both.")
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset = dataset

@@ -43,8 +43,8 @@ class RandomSampler(Sampler[int]):
     """Indices in random order, or drawn with replacement.
 
     Args:
-        num_samples: how many are drawn, by default as many as there are samples; without replacement the order is
-            drawn anew when all have come.
+        num_samples: how many are drawn, by default as many as there are samples; without replacement the
+            order is drawn anew when all have come.
         generator: None for a new one, seeded from the default generator at each pass.
     """
 
@@ -57,7 +57,8 @@ class RandomSampler(Sampler[int]):
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         if not isinstance(self.num_samples, int) or self.num_samples <= 0:
-            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={self.num_samples}"
+            raise ValueError("num_samples should be a positive integer value, but got "
+                             f"num_samples={self.num_samples}"
                              + (": the data set is empty" if num_samples is None else ""))
 
     @property
@@ -73,7 +74,8 @@ class RandomSampler(Sampler[int]):
             generator.manual_seed(drawn_seed())
         if self.replacement:
             for size in (*itertools.repeat(32, wanted // 32), wanted % 32):
-                yield from flambeau.randint(high=n, size=(size,), dtype=flambeau.int64, generator=generator).tolist()
+                yield from flambeau.randint(high=n, size=(size,), dtype=flambeau.int64,
+                                            generator=generator).tolist()
             return
         for size in (*itertools.repeat(n, wanted // n), wanted % n):
             yield from flambeau.randperm(n, generator=generator).tolist()[:size]
@@ -100,20 +102,24 @@ class SubsetRandomSampler(Sampler[int]):
 class WeightedRandomSampler(Sampler[int]):
     """Indices drawn with given weights, which need not sum to 1."""
 
-    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True, generator: Any = None) -> None:
+    def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True,
+                 generator: Any = None) -> None:
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            raise ValueError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
+            raise ValueError("num_samples should be a positive integer value, but got "
+                             f"num_samples={num_samples}")
         if not isinstance(replacement, bool):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         self.weights = flambeau.as_tensor(weights, dtype=flambeau.double)
         if self.weights.dim() != 1:
-            raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(self.weights.shape)}")
+            raise ValueError("weights should be a 1d sequence but given weights have shape "
+                             f"{tuple(self.weights.shape)}")
         self.num_samples = num_samples
         self.replacement = replacement
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        drawn = flambeau.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator)
+        drawn = flambeau.multinomial(self.weights, self.num_samples, self.replacement,
+                                     generator=self.generator)
         yield from iter(drawn.tolist())
 
     def __len__(self) -> int:
@@ -132,7 +138,8 @@ class BatchSampler(Sampler[list]):
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
+            raise ValueError("batch_size should be a positive integer value, but got "
+                             f"batch_size={batch_size}")
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.sampler = sampler

@@ -61,13 +61,16 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable] | None = None) ->
         if fn is not None:
             return fn(batch, collate_fn_map=collate_fn_map)
     if isinstance(first, Mapping):
-        return _like(first, {key: collate([sample[key] for sample in batch], collate_fn_map=collate_fn_map) for key in first})
+        return _like(first, {key: collate([sample[key] for sample in batch],
+                                          collate_fn_map=collate_fn_map) for key in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return kind(*(collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch, strict=True)))
+        return kind(*(collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch,
+                                                                                         strict=True)))
     if isinstance(first, Sequence) and not isinstance(first, (str, bytes)):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size: the samples have "
-                               f"{sorted({len(sample) for sample in batch})} elements. Pad them, or give a collate_fn.")
+                               f"{sorted({len(sample) for sample in batch})} elements. Pad them, or give a "
+                               "collate_fn.")
         columns = [collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch, strict=True)]
         return columns if isinstance(first, tuple) else _like(first, columns)
     raise TypeError(_WHAT.format(kind))
@@ -117,7 +120,8 @@ default_collate_fn_map: dict[Any, Callable] = {
 
 
 def default_collate(batch: Any) -> Any:
-    """A batch of samples: one more dimension in front for tensors, arrays and numbers; containers are gone through.
+    """A batch of samples: one more dimension in front for tensors, arrays and numbers; containers are gone
+    through.
 
     >>> default_collate([(1, 2.0), (3, 4.0)])
     [tensor([1, 3]), tensor([2., 4.], dtype=torch.float64)]
