@@ -78,8 +78,8 @@ SAMPLERS = {
     "more samples": lambda lib, D, g: D.RandomSampler(data(lib), num_samples=23, generator=g),
     "twice": lambda lib, D, g: D.RandomSampler(data(lib), num_samples=20, generator=g),
     "weighted": lambda lib, D, g: D.WeightedRandomSampler([0.1, 0.2, 0.7], 10, generator=g),
-    "weighted without replacement": lambda lib, D, g: D.WeightedRandomSampler([0.1, 0.2, 0.7], 3, False,
-                                                                              generator=g),
+    "weighted without replacement": lambda lib, D, g: D.WeightedRandomSampler(
+        [0.1, 0.2, 0.7], 3, False, generator=g),
     "subset": lambda lib, D, g: D.SubsetRandomSampler([3, 4, 5], generator=g),
     "sequential": lambda lib, D, g: D.SequentialSampler(data(lib)),
     "batches": lambda lib, D, g: D.BatchSampler(D.SequentialSampler(data(lib)), 3, False),
@@ -113,8 +113,8 @@ def test_random_split(both, lengths):
 BATCHES = {
     "dicts": lambda lib: [{"a": 1, "b": [1.0, lib.ones(2)]}, {"a": 2, "b": [2.0, lib.zeros(2)]}],
     "words": lambda lib: ["a", "b"], "pairs": lambda lib: [(1, 2.0), (3, 4.0)],
-    "named": lambda lib: [Point(1, 2.0), Point(3, 4.0)], "scalars": lambda lib: [np.float32(1),
-                                                                                 np.float32(2)],
+    "named": lambda lib: [Point(1, 2.0), Point(3, 4.0)],
+    "scalars": lambda lib: [np.float32(1), np.float32(2)],
     "objects": lambda lib: [object()], "None": lambda lib: [None], "ragged": lambda lib: [[1], [1, 2]],
     "words in arrays": lambda lib: [np.array(["a"])], "shapes": lambda lib: [lib.ones(2), lib.ones(3)],
     "nothing": lambda lib: [], "bytes": lambda lib: [b"a", b"b"],

@@ -64,21 +64,21 @@ CASES = {
     "pre replaces single": lambda net, seen: net.register_forward_pre_hook(lambda m, a: a[0] * 3),
     "pre with kwargs": lambda net, seen: net.register_forward_pre_hook(
         lambda m, a, k: (a, {"times": 3}), with_kwargs=True),
-    "pre with kwargs, wrong": lambda net, seen: net.register_forward_pre_hook(lambda m, a, k: 3,
-                                                                              with_kwargs=True),
+    "pre with kwargs, wrong": lambda net, seen: net.register_forward_pre_hook(
+        lambda m, a, k: 3, with_kwargs=True),
     "forward replaces output": lambda net, seen: net.register_forward_hook(lambda m, a, out: out * 2),
     "forward with kwargs": lambda net, seen: net.register_forward_hook(
         lambda m, a, k, out: seen.append(list(k)), with_kwargs=True),
     "backward sees": lambda net, seen: net.first.register_full_backward_hook(
         lambda m, gi, go: seen.append([list(gi), list(go)])),
-    "backward replaces": lambda net, seen: net.first.register_full_backward_hook(lambda m, gi,
-                                                                                 go: (gi[0] * 2,)),
-    "backward replaces, wrong number": lambda net, seen: net.first.register_full_backward_hook(lambda m, gi,
-                                                                                               go: (1, 2)),
-    "backward pre replaces": lambda net, seen: net.first.register_full_backward_pre_hook(lambda m,
-                                                                                         go: (go[0] * 0,)),
-    "old backward": lambda net, seen: net.first.register_backward_hook(lambda m, gi,
-                                                                       go: seen.append([len(gi), len(go)])),
+    "backward replaces": lambda net, seen: net.first.register_full_backward_hook(
+        lambda m, gi, go: (gi[0] * 2,)),
+    "backward replaces, wrong number": lambda net, seen: net.first.register_full_backward_hook(
+        lambda m, gi, go: (1, 2)),
+    "backward pre replaces": lambda net, seen: net.first.register_full_backward_pre_hook(
+        lambda m, go: (go[0] * 0,)),
+    "old backward": lambda net, seen: net.first.register_backward_hook(
+        lambda m, gi, go: seen.append([len(gi), len(go)])),
     "old and full": lambda net, seen: (net.register_backward_hook(print),
                                        net.register_full_backward_hook(print)),
 }

@@ -69,8 +69,8 @@ ASSIGNMENTS = {
     "buffer by tensor": lambda lib, n: setattr(n, "kept", lib.zeros(3)) or n.kept,
     "buffer by parameter": lambda lib, n: setattr(n, "kept", lib.nn.Parameter(lib.ones(1))) or [
         [k for k, _ in n.named_parameters()], [k for k, _ in n.named_buffers()]],
-    "buffer class": lambda lib, n: setattr(n, "new", lib.nn.Buffer(lib.ones(1))) or [k for k,
-                                                                                     _ in n.named_buffers()],
+    "buffer class": lambda lib, n: (
+        setattr(n, "new", lib.nn.Buffer(lib.ones(1))) or [k for k, _ in n.named_buffers()]),
     "delete module": lambda lib, n: delattr(n, "rest") or [k for k, _ in n.named_parameters()],
     "delete absent": lambda lib, n: delattr(n, "nothing"),
     "get absent": lambda lib, n: n.nothing,

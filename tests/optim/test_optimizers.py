@@ -136,8 +136,8 @@ ERRORS = {
     "lr_decay": lambda lib, p: lib.optim.Adagrad([p], lr_decay=-1), "rho": lambda lib,
     p: lib.optim.Adadelta([p], rho=2.0), "no step": lambda lib, p: lib.optim.Optimizer([p], {}).step(),
     "other groups": lambda lib, p: lib.optim.SGD([p]).load_state_dict({"state": {}, "param_groups": []}),
-    "other sizes": lambda lib, p: lib.optim.SGD([p]).load_state_dict({"state": {},
-                                                                      "param_groups": [{"params": [0, 1]}]}),
+    "other sizes": lambda lib, p: lib.optim.SGD([p]).load_state_dict(
+        {"state": {}, "param_groups": [{"params": [0, 1]}]}),
 }
 
 

@@ -79,9 +79,8 @@ class _BufferMeta(type(Tensor)):  # type: ignore[misc]
     """A tensor that was made a buffer is one: its class stays Tensor."""
 
     def __instancecheck__(cls, value: Any) -> bool:
-        return type.__instancecheck__(cls, value) or (isinstance(value,
-                                                                 Tensor) and getattr(value, "_is_buffer",
-                                                                                     False))
+        made_one = isinstance(value, Tensor) and getattr(value, "_is_buffer", False)
+        return made_one or type.__instancecheck__(cls, value)
 
 
 class Buffer(Tensor, metaclass=_BufferMeta):

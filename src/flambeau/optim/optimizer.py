@@ -46,8 +46,7 @@ def _with_hooks(step: Callable) -> Callable:
     def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
         pre, post = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
         self._opt_called = True                # schedulers ask
-        if not (pre or post or _global_pre_hooks or _global_post_hooks) or self.__dict__.get("_in_step",
-                                                                                             False):
+        if not (pre or post or _global_pre_hooks or _global_post_hooks) or "_in_step" in self.__dict__:
             return step(self, *args, **kwargs)
         self.__dict__["_in_step"] = True
         args = (self, *args)              # hooks get, and may replace, the optimizer with the arguments

@@ -168,8 +168,8 @@ class State:
                 errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
             errors.extend(_suggestions(missing, unexpected))
         if errors:
-            raise RuntimeError("Error(s) in loading state_dict for {}:\n\t{}".format(type(self).__name__,
-                                                                                     "\n\t".join(errors)))
+            head = f"Error(s) in loading state_dict for {type(self).__name__}:\n\t"
+            raise RuntimeError(head + "\n\t".join(errors))
         return _IncompatibleKeys(missing, unexpected)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: dict, strict: bool,

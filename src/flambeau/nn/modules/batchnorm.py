@@ -43,8 +43,8 @@ class _NormBase(Module):
         if track_running_stats:
             self.register_buffer("running_mean", flambeau.zeros(num_features, device=device, dtype=dtype))
             self.register_buffer("running_var", flambeau.ones(num_features, device=device, dtype=dtype))
-            self.register_buffer("num_batches_tracked", flambeau.tensor(0, dtype=flambeau.long,
-                                                                        device=device))
+            n = flambeau.tensor(0, dtype=flambeau.long, device=device)
+            self.register_buffer("num_batches_tracked", n)
         else:
             for name in ("running_mean", "running_var", "num_batches_tracked"):
                 self.register_buffer(name, None)

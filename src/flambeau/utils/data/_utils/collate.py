@@ -64,8 +64,8 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable] | None = None) ->
         return _like(first, {key: collate([sample[key] for sample in batch],
                                           collate_fn_map=collate_fn_map) for key in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return kind(*(collate(samples, collate_fn_map=collate_fn_map) for samples in zip(*batch,
-                                                                                         strict=True)))
+        columns = zip(*batch, strict=True)
+        return kind(*(collate(samples, collate_fn_map=collate_fn_map) for samples in columns))
     if isinstance(first, Sequence) and not isinstance(first, (str, bytes)):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size: the samples have "
