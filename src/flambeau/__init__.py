@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from . import _pure
+from . import _loading, _pure
+from ._version import __version__ as __version__
 
 _pure.install()  # before any module of the engine is imported
+_loading.install()
 
-from ._version import __version__  # noqa: E402
-from . import _namespace  # noqa: E402
-
-globals().update(_namespace.public_names())
-
-__getattr__ = _namespace.later
-
-__all__ = ["__version__", *_namespace.public_names()]
+__getattr__ = _loading.attribute
+__dir__ = _loading.names
