@@ -216,3 +216,27 @@ def test_names_that_are_lacking_say_what_to_do():
     with pytest.raises(AttributeError, match="no function 'reluu'.*Did you mean relu"):
         nn.functional.reluu  # noqa: B018
     assert not hasattr(nn, "__wrapped__")
+
+
+def test_operators_know_the_path_of_their_module():
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(2, 2)])
+            self.layers.append(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))
+
+        def forward(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = Block()
+
+        def forward(self, x):
+            return self.encoder(x)
+
+    out = Net()(flambeau.ones(1, 2))
+    assert "encoder.layers.1.1" in str(out.grad_fn.module)

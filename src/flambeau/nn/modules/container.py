@@ -154,6 +154,8 @@ class ModuleList(_Numbered):
         modules: the modules, or None.
     """
 
+    _only_groups = True
+
     def __init__(self, modules: Iterable[Any] | None = None) -> None:
         super().__init__()
         if modules is not None:
@@ -214,6 +216,8 @@ class ModuleDict(Module):
     Args:
         modules: a mapping, pairs of names and modules, or None.
     """
+
+    _only_groups = True
 
     def __init__(self, modules: Any = None) -> None:
         super().__init__()

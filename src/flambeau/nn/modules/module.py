@@ -49,6 +49,7 @@ class Module(Hooks, State, Conversion, Walk):
     _version = 1
     call_super_init = False
     _scope_name: str = ""
+    _only_groups = False          # a list or dictionary of modules: never called itself
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
@@ -149,9 +150,18 @@ class Module(Hooks, State, Conversion, Walk):
             raise KeyError(f"attribute '{name}' already exists")
         self._modules[name] = module
         if module is not None:
-            module.__dict__["_scope_name"] = name
+            self._name_child(name, module)
 
     register_module = add_module
+
+    def _name_child(self, name: str, child: Module) -> None:
+        """Tell a child how errors name it: by its place here, and by the list's too when this is one."""
+        own = self.__dict__.get("_scope_name", "") if self._only_groups else ""
+        child.__dict__["_scope_name"] = f"{own}.{name}" if own else name
+        if child._only_groups:
+            for inner, grandchild in child._modules.items():
+                if grandchild is not None:
+                    child._name_child(inner, grandchild)
 
     @staticmethod
     def _check_name(name: Any, what: str) -> None:
@@ -196,7 +206,7 @@ class Module(Hooks, State, Conversion, Walk):
             self._remove_from(name, d, d["_parameters"], d["_buffers"])
             d["_non_persistent_buffers_set"].discard(name)
             modules[name] = value
-            value.__dict__["_scope_name"] = name
+            self._name_child(name, value)
             return
         if modules is not None and name in modules:
             if value is not None:
