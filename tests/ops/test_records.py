@@ -14,6 +14,7 @@ from flambeau.testing import samples as S
 
 torch.set_num_threads(1)
 KEYS = sorted(REGISTRY)
+UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}    # memory as it is
 DIFFERENTIABLE = [k for k in KEYS if REGISTRY[k].differentiable and not REGISTRY[k].random]
 
 
@@ -30,7 +31,14 @@ def test_value_agrees_with_pytorch(key):
     theirs = list(S.calls(torch, key, record, None, False))
     assert ours, f"{key} has no samples"
     for (i, a, _), (_, b, _) in zip(ours, theirs, strict=True):
-        S.assert_same(run(torch, key, b), run(flambeau, key, a), f"{key} sample {i}")
+        try:
+            expected = run(torch, key, b)
+        except Exception as error:
+            # its own module for CUDA devices raises AssertionError
+            with pytest.raises(RuntimeError if isinstance(error, AssertionError) else type(error)):
+                run(flambeau, key, a)
+            continue
+        S.assert_same(expected, run(flambeau, key, a), f"{key} sample {i}", values=key not in UNDEFINED)
 
 
 @pytest.mark.parametrize("key", DIFFERENTIABLE)
@@ -41,8 +49,11 @@ def test_gradients_agree_with_pytorch(key):
     for (i, a, make_a), (_, b, make_b) in zip(ours, theirs, strict=True):
         out_a, out_b = run(flambeau, key, a), run(torch, key, b)
         S.assert_same(out_b, out_a, f"{key} sample {i}")
-        first_b, second_b = S.derivatives(torch, out_b, make_b.leaves, True)
         first_a, second_a = S.derivatives(flambeau, out_a, make_a.leaves, True)
+        try:
+            first_b, second_b = S.derivatives(torch, out_b, make_b.leaves, True)
+        except RuntimeError:        # PyTorch's own derivative fails (scatter with a short index) or is not implemented
+            continue
         S.assert_gradients(first_b, first_a, f"{key} sample {i}: gradient", 10)
         S.assert_gradients(second_b, second_a, f"{key} sample {i}: second gradient", 100)
 
@@ -63,7 +74,7 @@ def test_gradcheck(key):
     record = REGISTRY[key]
     for _, sample, maker in S.calls(flambeau, key, record, "float64", True):
         leaves = maker.leaves
-        if not leaves or sum(t.numel() for t in leaves) > 60:
+        if not leaves or any(t.numel() == 0 for t in leaves) or sum(t.numel() for t in leaves) > 60:
             continue
 
         def fn(*values, sample=sample, leaves=leaves):

@@ -176,7 +176,7 @@ def cpu(self: Any, memory_format: Any = None) -> Any:
     return converted(self, None, CPU, False, format_name(memory_format))
 
 
-@public(namespaces=(), samples=lambda t: [])
+@public(namespaces=(), differentiable=False, samples=lambda t: [call(t(2))])
 def cuda(self: Any, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Any:
     """Raises: there is no CUDA device."""
     raise cuda_error("cuda" if device is None else str(device) if not isinstance(device, int) else f"cuda:{device}")
@@ -218,7 +218,8 @@ def type_as(self: Any, other: Any) -> Any:
     return converted(self, dtype_of(other), other.device)
 
 
-@public(name="copy_", namespaces=(), samples=lambda t: [])
+@public(name="copy_", namespaces=(), differentiable=False,
+        samples=lambda t: [call(t(2, 3), t(3)), call(t(2, 3, dtype="int64"), t(2, 3)), call(t(2, 3), t(2, 3, dtype="bool"))])
 def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     """Write the values of src, converted and broadcast, into this tensor; gradients flow to src.
 
