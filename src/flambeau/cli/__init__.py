@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from flambeau._version import __version__
+
 EXAMPLES = """\
 examples:
   flambeau run train.py --epochs 3   run a PyTorch script on flambeau, unchanged
@@ -32,6 +34,7 @@ def _parser() -> _Parser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"flambeau {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command", title="commands")
     run = commands.add_parser(
         "run",
@@ -42,7 +45,8 @@ def _parser() -> _Parser:
         "--full-traceback", action="store_true", help="show flambeau's own frames too when the script fails"
     )
     run.add_argument("script", help="path of the script")
-    run.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script, passed on as they are")
+    rest = run.add_argument("args", nargs=argparse.REMAINDER, help="arguments of the script, passed on as they are")
+    rest.required = False  # there may be none: a missing script must not be reported as two missing things
     commands.add_parser(
         "info",
         help="show versions, engine, threads and folders",

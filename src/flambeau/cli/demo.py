@@ -209,6 +209,11 @@ def main(n_epochs: int, seed: int, output: str, console: Console | None = None) 
     if n_epochs < 1:
         print(f"flambeau demo: --epochs must be at least 1, got {n_epochs}", file=sys.stderr)
         return 2
+    path = Path(output).absolute()
+    if not path.parent.is_dir() or path.is_dir():      # said before the training, not after it
+        reason = "it is a folder" if path.is_dir() else f"there is no folder {str(path.parent)!r}"
+        print(f"flambeau demo: cannot write {output!r}: {reason}", file=sys.stderr)
+        return 1
     console = console or Console()
     console.print("A small convolutional network learns 8x8 digits (1437 to train on, 360 to test).")
     result = train_with_progress(n_epochs, seed, console)
@@ -216,10 +221,9 @@ def main(n_epochs: int, seed: int, output: str, console: Console | None = None) 
     console.print(
         f"Accuracy on the test digits: [bold]{result.accuracies[-1]:.1%}[/] "
         f"({n_wrong} of {len(result.labels)} wrong).\n"
-        f"{n_epochs} epochs in {result.seconds:.1f} s, {result.n_parameters} parameters."
+        f"{n_epochs} epoch{'s' if n_epochs > 1 else ''} in {result.seconds:.1f} s, {result.n_parameters} parameters."
     )
     console.print(gradient_table(result.gradients))
-    path = Path(output).absolute()
     try:
         path.write_text(render(result), encoding="utf-8")
     except OSError as error:

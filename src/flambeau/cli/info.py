@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 import flambeau
 from flambeau import _pure
@@ -80,9 +80,8 @@ def show(console: Console | None = None) -> None:
     Args:
         console: where to; None for standard output.
     """
-    table = Table(show_header=False, box=None, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    for name, value in facts():
-        table.add_row(name, value)
-    (console or Console()).print(table)
+    console = console or Console()
+    rows = facts()
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:        # no table: its cells are padded, and wrapped where the terminal ends
+        console.print(f"[bold]{name.ljust(width)}[/]  {escape(value)}", soft_wrap=True, highlight=False)

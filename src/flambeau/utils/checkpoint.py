@@ -224,9 +224,9 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
         ValueError: another keyword, or more segments than functions.
 
     >>> x = flambeau.ones(2, requires_grad=True)
-    >>> chain = [flambeau.exp, flambeau.log]
+    >>> chain = [flambeau.square, flambeau.neg]
     >>> flambeau.utils.checkpoint.checkpoint_sequential(chain, 2, x, use_reentrant=False).tolist()
-    [1.0, 1.0]
+    [-1.0, -1.0]
     """
     if use_reentrant is None:
         _warn_unset("checkpoint_sequential")
