@@ -44,7 +44,7 @@ def test_trajectory(both, name, options):
         opt.param_groups[0]["lr"] = 0.01
         train(lib, net, opt, x, 2)
         state = opt.state_dict()
-        return [*net.parameters(), {k: {n: v for n, v in s.items() if n != "step"} for k,
+        return [*net.parameters(), {k: {n: v for n, v in s.items() if n not in ("step", "eta", "mu_product")} for k,
                                     s in state["state"].items()},
                 [sorted(k for k in g if g[k] is not None) for g in state["param_groups"]]]
 

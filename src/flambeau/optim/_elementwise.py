@@ -93,7 +93,7 @@ class Elementwise(Optimizer):
         """Make the state of a parameter before its first update."""
         raise NotImplementedError
 
-    def advance(self, state: dict) -> Any:
+    def advance(self, state: dict, group: dict) -> Any:
         """Count one more update of a parameter; what parameters of one batch have in common."""
         step = state["step"]
         if not isinstance(step, TensorBase):          # checkpoints of old have a plain number
@@ -152,7 +152,7 @@ class Elementwise(Optimizer):
                     if p._grad._array is None:
                         array_of(p._grad)
                     self.start(p, group, state)
-                count = self.advance(state)
+                count = self.advance(state, group)
                 if batch is None or batch.count != count:
                     batch = next((b for b in found if b.group is group and b.count == count), None)
                     if batch is None:
