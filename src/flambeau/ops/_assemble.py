@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +18,7 @@ from flambeau.core.state import grad_enabled, state
 from flambeau.core.views import grad_fn
 from flambeau.kernels.services import refuse_cast
 
+from ._decode import parameter_names
 from ._record import REGISTRY, Record
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
@@ -55,7 +55,7 @@ def write_out(name: str, out: Any, result: Any) -> Any:
 
 def with_out(name: str, fn: Callable, takes_out: bool = True) -> Callable:
     """fn with `out=` and NumPy's argument names (axis, keepdims)."""
-    names = set(inspect.signature(fn).parameters)
+    names = set(parameter_names(fn))
 
     @functools.wraps(fn)
     def function(*args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -90,7 +90,7 @@ def renamed(kwargs: dict[str, Any], names: set[str]) -> dict[str, Any]:
 def as_method(record: Record) -> Callable:
     """The function as a Tensor method."""
     fn = getattr(record.fn, "as_method", record.fn)
-    names = set(inspect.signature(fn).parameters)
+    names = set(parameter_names(fn))
     if not names & {"dim", "keepdim"}:
         return fn
 
@@ -231,7 +231,7 @@ def functions(namespace: str) -> dict[str, Callable]:
         names = _names(record, namespace)
         if not names:
             continue
-        needs_wrapper = record.out or {"dim", "keepdim", "input"} & set(inspect.signature(record.fn).parameters)
+        needs_wrapper = record.out or {"dim", "keepdim", "input"} & set(parameter_names(record.fn))
         fn = with_out(record.name, record.fn, record.out) if needs_wrapper and namespace != "nn.functional" else record.fn
         for name in names:
             found[name] = fn

@@ -131,9 +131,18 @@ def _find_direct(formula: Formula, fn: Callable, n_values: int) -> None:
         formula.set_direct(BINARY, what[0], result.conjugated)
 
 
+def parameter_names(fn: Callable) -> list[str]:
+    """A function's parameters; inspect.signature would cost a third of the package's start."""
+    fn = getattr(fn, "__wrapped__", fn)
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return list(inspect.signature(fn).parameters)
+    return list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+
+
 def decode(fn: Callable, inputs: Sequence[str], params: Sequence[str], op_name: str, joint: bool = False) -> Formula:
     """A Formula from a function `(xp, g, names...)`; the names say what the graph saves."""
-    names = list(inspect.signature(fn).parameters)
+    names = parameter_names(fn)
     if names[:2] != ["xp", "g"]:
         raise FormulaError(f"{op_name}: a formula's first parameters are xp and g, not {names[:2]}")
     formula = Formula(fn, [code_of(n, inputs, params, op_name) for n in names[2:]])

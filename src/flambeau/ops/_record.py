@@ -54,7 +54,7 @@ class Record:
 
     name: str
     fn: Callable
-    doc: str
+    raw_doc: str
     namespaces: tuple[str, ...]
     op: Op | None = None
     method: bool = True
@@ -65,6 +65,11 @@ class Record:
     errors: Callable[[Any], Iterable[tuple[Sample, type, str]]] | None = None
     differentiable: bool = True
     random: bool = False
+
+    @property
+    def doc(self) -> str:
+        """The docstring without its indentation."""
+        return inspect.cleandoc(self.raw_doc)
 
 
 REGISTRY: dict[str, Record] = {}       # "sum", "nn.functional.relu", ...
@@ -232,7 +237,7 @@ def public(
         key = public_name if "torch" in namespaces or not namespaces else f"{namespaces[0]}.{public_name}"
         if key in REGISTRY:
             raise RecordError(f"{key} is registered already")
-        record = Record(public_name, fn, inspect.cleandoc(fn.__doc__ or ""), tuple(namespaces), op, method, inplace, out,
+        record = Record(public_name, fn, fn.__doc__ or "", tuple(namespaces), op, method, inplace, out,
                         tuple(aliases), samples, errors, differentiable, random)
         REGISTRY[key] = record
         if op is not None and op.record is None:
