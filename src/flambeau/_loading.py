@@ -40,7 +40,7 @@ def load() -> None:
 
 def attribute(name: str) -> Any:
     """`flambeau.name`, when it is not there yet."""
-    if name.startswith("__") and name != "__all__":
+    if name.startswith("__") and name not in ("__all__", "__config__"):
         raise AttributeError(f"module '{_PACKAGE}' has no attribute '{name}'")
     load()
     base = sys.modules[_BASE]

@@ -11,8 +11,6 @@ from .modules import __all__ as _layers
 from .parameter import Buffer, Parameter
 
 _INSTEAD = {
-    "DataParallel": "flambeau computes on the CPU in one process: use the module itself.",
-    "parallel": "flambeau computes on the CPU in one process: use the module itself.",
     "quantized": "quantisation is not supported: keep the floating-point layers.",
     "SyncBatchNorm": "there is one process: use BatchNorm1d, 2d or 3d.",
     "RNN": "loop over time with RNNCell.",
@@ -30,6 +28,8 @@ __all__ = ["Buffer", "Parameter", "functional", "init", "modules", "parameter", 
 def __getattr__(name: str) -> Any:
     if name.startswith("_") and hasattr(modules, name):
         return getattr(modules, name)
+    if name == "DataParallel":
+        return importlib.import_module(f"{__name__}.parallel").DataParallel
     if not name.startswith("_"):
         try:
             return importlib.import_module(f"{__name__}.{name}")
