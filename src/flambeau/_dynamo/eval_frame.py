@@ -25,6 +25,12 @@ class OptimizedModule(Module):
         self._orig_mod.train(mode)
         return self
 
+    def __len__(self) -> int:
+        return len(self._orig_mod)
+
+    def __bool__(self) -> bool:
+        return True
+
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
             return self._modules["_orig_mod"]
