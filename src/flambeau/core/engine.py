@@ -117,6 +117,10 @@ def run_backward(roots: list[Any], seeds: list[Any], retain: bool, create: bool,
 
     Returns the captured gradients of `inputs` (None where none arrived), or None.
     """
+    if state.n_step_watchers != 0:
+        answer: Any = state.intercept_step("backward", (roots, seeds, retain, create, inputs, accumulate_grad))
+        if answer is not NotImplemented:
+            return answer
     call = Call(retain, create, accumulate_grad)
     xp: Any = state.ops if create else state.xp
     call.line = user_frame()

@@ -70,4 +70,36 @@ def intercept(op: Any, inputs: Any, params: Any, kind: Any) -> Any:
     return NotImplemented
 
 
+# Whole steps: a backward call, an optimizer's step. Seldom enough for a list walked each time.
+
+_step_watchers: list[Any] = []
+BACKWARD: Final = "backward"                  # payload: (roots, seeds, retain, create, inputs, accumulate)
+OPTIMIZER_STEP: Final = "optimizer_step"      # payload: (optimizer, closure)
+
+
+def register_step(fn: Any) -> None:
+    """Ask fn(kind, payload) for every backward and optimizer step: a value in its place, or NotImplemented to pass."""
+    _step_watchers.append(fn)
+    state.n_step_watchers += 1
+
+
+def unregister_step(fn: Any) -> None:
+    """Undo one `register_step`."""
+    if fn in _step_watchers:
+        _step_watchers.remove(fn)
+        state.n_step_watchers -= 1
+
+
+def intercept_step(kind: str, payload: Any) -> Any:
+    """The answer of the last registered that gives one, or NotImplemented."""
+    i = len(_step_watchers) - 1
+    while i >= 0:
+        r: Any = _step_watchers[i](kind, payload)
+        if r is not NotImplemented:
+            return r
+        i -= 1
+    return NotImplemented
+
+
 state.intercept = intercept
+state.intercept_step = intercept_step

@@ -18,6 +18,7 @@ get_ident: Final = _thread.get_ident
 class State:
     def __init__(self) -> None:
         self.special: i64 = 0         # reasons to intercept operators: subclasses, forward mode, profiler, capture
+        self.n_step_watchers: i64 = 0 # who intercepts backward and optimizer steps: capture, profiler, doctor
         self.n_grad_off: i64 = 0      # threads whose grad mode is off
         self.n_inference: i64 = 0     # threads in inference mode
         self.n_scoped: i64 = 0        # threads inside an nn.Module call
@@ -40,6 +41,7 @@ class State:
         self.xp: Any = None           # names of formulas, on arrays
         self.ops: Any = None          # the same names, on Tensors
         self.intercept: Any = None    # (op, inputs, params, kind) -> value | NotImplemented
+        self.intercept_step: Any = None   # (kind, payload) -> value | NotImplemented
         self.lazy: Any = None         # the same for tensors without an array: meta and pending
         self.promote: Any = None      # (op, array, array, a_is_number, b_is_number) -> arrays of one dtype
         self.promote_inplace: Any = None

@@ -11,6 +11,7 @@ import numpy as np
 from flambeau.core.objects import TensorBase, array_of, cell_of, make, user_frame
 from flambeau.core.op import Op, slot
 from flambeau.core.state import quiet2
+from flambeau.core.state import state as core
 
 from ._segments import SMALL, Pack, Same, Segment, pieces, real
 from .optimizer import Optimizer, run_closure
@@ -116,6 +117,10 @@ class Elementwise(Optimizer):
     def step(self, closure: Callable | None = None) -> Any:
         """Update every parameter that has a gradient. `closure` recomputes the loss; it is called once and
         returned."""
+        if core.n_step_watchers != 0:
+            answer = core.intercept_step("optimizer_step", (self, closure))
+            if answer is not NotImplemented:
+                return answer
         loss = run_closure(closure)
         batches = self._batches()
         self._run(batches, [self.numbers(b.group, b.count) for b in batches])
