@@ -121,7 +121,8 @@ def _methods(package: Any) -> list[str]:
         elif callable(value) or isinstance(value, (classmethod, staticmethod)):
             arithmetic = name.startswith("__") and name.strip("_") in _ARITHMETIC
             returns = "Tensor" if arithmetic else {
-                "__bool__": "_bool", "__int__": "_int", "__float__": "_float", "__len__": "_int", "__iter__": "Iterator[Tensor]",
+                "__bool__": "_bool", "__int__": "_int", "__float__": "_float", "__len__": "_int",
+                "__iter__": "Iterator[Tensor]",
                 "__getitem__": "Tensor", "backward": "None", "detach": "Tensor"}.get(name, "Any")
             found[name] = f"    def {name}(self, *args: Any, **kwargs: Any) -> {returns}: ..."
     return [found[name] for name in sorted(found)]
