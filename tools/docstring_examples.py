@@ -1,4 +1,8 @@
-"""For mkdocstrings: the `>>>` examples that end our docstrings become a section, shown as code."""
+"""For mkdocstrings: the `>>>` examples that end our docstrings become a section, shown as code.
+
+It also keeps griffe, which reads the sources, to the .py files: merged with our stubs, a package is replaced by the name
+that the stub imports (`flambeau.autograd` becomes empty); and compiled modules hold no docstrings to read.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,24 @@ def with_section(text: str) -> str:
     if not text.startswith(">>>") and start == 0:
         return text
     return f"{text[:start].rstrip()}\n\nExamples:\n{textwrap.indent(text[start:].rstrip(), '    ')}\n"
+
+
+def only_sources(found: Any) -> Any:
+    """griffe's search for a package, without stubs."""
+
+    def find_package(self: Any, module_name: str) -> Any:
+        package = found(self, module_name)
+        if module_name == "flambeau":
+            package.stubs = None
+        return package
+
+    return find_package
+
+
+# griffe offers no option for this
+griffe.ModuleFinder.accepted_py_module_extensions = [".py"]
+griffe.ModuleFinder.extensions_set = {".py"}
+griffe.ModuleFinder.find_package = only_sources(griffe.ModuleFinder.find_package)  # type: ignore[method-assign]
 
 
 class ExamplesSection(griffe.Extension):

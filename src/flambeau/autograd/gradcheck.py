@@ -325,7 +325,7 @@ def gradgradcheck(
         grad_outputs: incoming gradients; random ones by default (from a generator of their own).
         gen_non_contig_grad_outputs: make them non-contiguous.
         check_fwd_over_rev, check_rev_over_rev: forward or reverse mode over the backward.
-        Others as in gradcheck.
+        func, inputs and the others: as in gradcheck.
     """
     if not (check_fwd_over_rev or check_rev_over_rev):
         raise AssertionError("Expected at least one of check_fwd_over_rev and check_rev_over_rev to be True")

@@ -42,7 +42,7 @@ class DataLoader(Generic[T_co]):
         drop_last: leave out a last batch that is smaller.
         generator: draws the order and the seeds; None for the default one.
         timeout, worker_init_fn, multiprocessing_context, prefetch_factor, persistent_workers, in_order: for
-        workers.
+            workers.
 
     >>> from flambeau.utils.data import TensorDataset
     >>> data = TensorDataset(flambeau.arange(5))
