@@ -10,7 +10,8 @@ from . import addmm, at_least, einsum, joining, layout, matmul, padding, product
 from . import distance, parts, rearranging, shape, shuffle, splitting, strided, view_copies, views  # noqa: F401
 from . import dropout, random, random_fills, random_samples  # noqa: F401
 from . import index_slices, masked, scatter  # noqa: F401
-from . import convolution, embedding, losses, losses_classes, normalization, pooling, softmax  # noqa: F401
+from . import convolution, embedding, losses, losses_binary, losses_classes, losses_likelihood, losses_margin  # noqa: F401
+from . import normalization, pooling, similarity, softmax  # noqa: F401
 from . import cumulative, differences, extrema, norms, search, sorting, statistics, triangles  # noqa: F401
 from ._record import KERNEL, PRIMITIVES, REGISTRY, Record, Sample, call, composite, ops, primitive, public
 
