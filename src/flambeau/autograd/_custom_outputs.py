@@ -92,6 +92,7 @@ def _constant(t: TensorBase, is_input: bool, is_dirty: bool) -> TensorBase:
 
 def _rewritten(cls: Any, node: Any, t: TensorBase, i: int, is_input: bool, n_outputs: int) -> TensorBase:
     """An input that forward changed in place: the same object, with the node as its history."""
+    cell_of(t).stamp += 1
     if requires(t) and is_leaf(t):
         raise leaf_inplace_error(t, False, cls.__name__ + ".apply")
     if t._view is not None and requires(t) and is_leaf(t._view.base):
@@ -108,11 +109,9 @@ def _rewritten(cls: Any, node: Any, t: TensorBase, i: int, is_input: bool, n_out
                 "more than one "
                 "Tensor. Return only the modified input, or change a clone() of it.")
         node.shape, node.dtype = array_of(t).shape, array_of(t).dtype
-        cell_of(t).stamp += 1
         rebase(t, node)
         return t
     if t._retains:
         move_retain(t, t._node, node, i)
-    cell_of(t).stamp += 1
     t._node, t._nr, t._rg = node, i, True
     return t

@@ -24,6 +24,7 @@ from .objects import (
     edge_number,
     extra_of,
     make,
+    requires,
     shape_of,
     user_frame,
 )
@@ -96,13 +97,13 @@ def accumulate(task: Task, gi: Any, xp: Any, create: bool) -> None:
         task.owned = True
 
 
-def root_target(r: Any, index: i64) -> Any:
+def root_target(r: Any, index: i64, is_root: bool) -> Any:
     """(node or leaf, output number) of a tensor or GradientEdge."""
     if isinstance(r, TensorBase):
         f = grad_fn(r)
         if f is not None:
             return (f, int(r._nr))
-        if not r._rg:
+        if not r._rg and (is_root or not requires(r)):       # nothing leads to a view that was made in no_grad mode
             raise no_grad_error(index, r, state.why_no_grad(r) if state.why_no_grad is not None else "")
         return (r, 0)
     node = r[0]
@@ -136,7 +137,7 @@ def run_backward(roots: list[Any], seeds: list[Any], retain: bool, create: bool,
     try:
         i: i64 = 0
         for r in roots:
-            target: tuple[Any, int] = root_target(r, i)
+            target: tuple[Any, int] = root_target(r, i, True)
             task = task_of(call, target[0], stack)
             if task not in starts:
                 starts.append(task)
@@ -151,7 +152,7 @@ def run_backward(roots: list[Any], seeds: list[Any], retain: bool, create: bool,
         if inputs is not None:
             i = 0
             for r in inputs:
-                wanted.append(root_target(r, i))
+                wanted.append(root_target(r, i, False))
                 i += 1
             prune(call, starts, wanted)
         for task in starts:
@@ -209,7 +210,7 @@ def loop(call: Call, xp: Any) -> None:
             if w is not None:
                 for k2 in w:
                     w[k2] = g if x is None or x.metas is None else (g[k2] if g is not None else None)
-            if not has_needed(task):
+            if not has_needed(task) and (w is None or not call.accumulate):   # `backward(inputs=)` runs its inputs' nodes
                 pass_over(call, task, n)
                 continue
         watch: Any = state.watch

@@ -109,7 +109,7 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
             b = bb
         same = da is db
     ra = requires(a)
-    recording = (ra or rb) and grad_enabled() and op.differentiable
+    recording = (ra or rb) and grad_enabled() and op.differentiable and state.is_float(da)
     if recording or a._inference:
         check_writable(op, a, ra, recording)
     wide: Any = bb
@@ -190,7 +190,7 @@ def apply_inplace(op: Op, inputs: list[Any], params: Any = None) -> Any:
                 need = True
     aa = arrays[0]
     ra = requires(a)
-    recording = need and grad_enabled() and op.differentiable
+    recording = need and grad_enabled() and op.differentiable and state.is_float(dtype_of(a))
     check_writable(op, a, ra, recording)
     if aa.base is not None and not op.overlap_allowed and state.xp.overlaps(aa):
         raise RuntimeError(

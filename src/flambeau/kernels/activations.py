@@ -27,15 +27,22 @@ def floats(kernel: str, a: np.ndarray) -> None:
         raise not_implemented(kernel, a)
 
 
+def _ordered(a: np.ndarray) -> None:
+    if a.dtype.kind == "b":
+        raise RuntimeError("Boolean inputs not supported for relu")
+    if a.dtype.kind == "c":
+        raise NotImplementedError("relu: clamp is not supported for complex types")
+
+
 def relu(a: np.ndarray) -> np.ndarray:
     if a.dtype is F32:
         return np.maximum(a, _ZERO32)
-    if a.dtype.kind in "bc":
-        raise RuntimeError(f"{'Boolean' if a.dtype.kind == 'b' else 'Complex'} inputs not supported for relu")
+    _ordered(a)
     return np.maximum(a, ZEROS[a.dtype])
 
 
 def relu_into(a: np.ndarray, out: np.ndarray) -> None:
+    _ordered(a)
     np.maximum(a, ZEROS[a.dtype], out=out)
 
 

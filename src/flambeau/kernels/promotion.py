@@ -141,6 +141,34 @@ def number_dtype(value: object, default_float_dtype: np.dtype = _FLOAT32) -> np.
     return None
 
 
+def check_fits(value: Any, dtype: np.dtype) -> None:
+    """Refuse a number that dtype cannot hold, as PyTorch does where a value is written as it is.
+
+    Negative integers wrap around in unsigned dtypes; inf and nan fit floats.
+
+    Raises:
+        RuntimeError: value is outside the range of dtype, or complex for a real dtype.
+    """
+    if dtype.kind == "b":
+        return
+    if isinstance(value, (complex, np.complexfloating)):
+        fits = dtype.kind == "c" or value.imag == 0
+        value = value.real
+    else:
+        fits = True
+    if fits and dtype.kind in "iu":
+        low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+        if isinstance(value, (int, np.integer)):
+            fits = -high <= value <= high if low == 0 else low <= value <= high
+        else:
+            fits = low <= value <= high
+    elif fits and dtype.kind in "fVc" and math.isfinite(value):
+        real = {8: np.dtype("f4"), 16: np.dtype("f8")}[dtype.itemsize] if dtype.kind == "c" else dtype
+        fits = abs(value) <= (3.3895313892515355e38 if real == BFLOAT16 else float(np.finfo(real).max))
+    if not fits:
+        raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {value}")
+
+
 # Constants of user programs are few and come back at every step; learning rates may be many, hence the limit.
 _CACHE_LIMIT = 4096
 _constants: dict[tuple[type, Any, np.dtype, np.dtype], np.ndarray] = {}

@@ -135,7 +135,7 @@ def _tensors_in(values: Any) -> list[TensorBase]:
 
 def shares_memory(a: TensorBase, b: TensorBase) -> bool:
     """Whether an element of a may be an element of b."""
-    return a._array is not None and b._array is not None and np.may_share_memory(a._array, b._array)
+    return a is b or a._array is not None and b._array is not None and np.may_share_memory(a._array, b._array)
 
 
 def check_overlap(op: Any, self: TensorBase, others: Any) -> None:
@@ -156,7 +156,7 @@ def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], othe
     The checks come first, so that nothing is written when autograd cannot follow. When a gradient may be asked,
     `compute` gets a copy of the old value with self's history, since the memory is about to change.
     """
-    recording = grad_enabled() and (requires(self) or _asks_grad(others))
+    recording = grad_enabled() and (requires(self) or _asks_grad(others)) and state.is_float(dtype_of(self))
     check_writable(op, self, requires(self), recording)
     check_overlap(op, self, others)
     before = self
@@ -296,5 +296,16 @@ def _public(name: str) -> Any:
     return getattr(flambeau, name)
 
 
+@functools.cache
+def function_named(name: str) -> Callable:
+    """The interpreted function of a name that has a compiled front too: "cat", "nn.functional.linear"."""
+    namespace, _, last = name.rpartition(".")
+    return _functions_of(namespace or "torch")[last]
+
+
+_functions_of = functools.cache(functions)
+
+
 state.front = front
 state.method = method_named
+state.function = function_named

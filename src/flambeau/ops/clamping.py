@@ -87,7 +87,7 @@ CLAMP_MAX_TENSOR = primitive(
 
 def _check(input: Any, *bounds: Any) -> None:
     if any(dtype_of(b).kind == "c" if isinstance(b, TensorBase) else isinstance(b, complex) for b in (input, *bounds)):
-        raise RuntimeError("clamp is not supported for complex types")
+        raise NotImplementedError("clamp is not supported for complex types")
 
 
 def _met(input: Any, *bounds: Any) -> Any:

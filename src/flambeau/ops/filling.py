@@ -11,6 +11,7 @@ from flambeau.core.inplace import apply_inplace1, apply_inplace2
 from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.kernels.casting import cast
 from flambeau.kernels.pointwise import scalar
+from flambeau.kernels.promotion import check_fits
 from flambeau.kernels.services import copy_kernel
 
 from ._args import tensor
@@ -45,8 +46,8 @@ def _check(self: Any, value: Any) -> None:
     elif not is_number(value):
         raise TypeError(f"fill_() received an invalid combination of arguments: value must be a number or a Tensor, not "
                         f"{type(value).__name__}")
-    elif isinstance(value, complex) and dtype_of(self).kind != "c":
-        raise RuntimeError(f"value cannot be converted to type {dtype_of(self)} without overflow: it is complex")
+    else:
+        check_fits(value, dtype_of(self))
 
 
 @public(namespaces=("torch",), name="fill_", out=False, samples=lambda t: [call(t(3, 4, grad=False), 2.5)])

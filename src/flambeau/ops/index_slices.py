@@ -10,6 +10,7 @@ from flambeau.core.apply import apply_n
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.kernels import rearrange
 from flambeau.kernels import scatter as k
+from flambeau.kernels.promotion import check_fits, number_dtype
 
 from ._args import tensor
 from ._record import KERNEL, call, primitive, public
@@ -111,6 +112,10 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """
     inputs = [tensor(input, "index_fill"), tensor(index, "index_fill", "index", 3)]
     if not isinstance(value, TensorBase):
+        if number_dtype(value) is None:
+            raise TypeError("index_fill(): argument 'value' (position 4) must be Tensor or a number, not "
+                            f"{type(value).__name__}")
+        check_fits(value, dtype_of(input))
         return apply_n(INDEX_FILL, inputs, (dim, value))
     if len(shape_of(value)) != 0:
         raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "

@@ -12,11 +12,11 @@ import numpy as np
 
 from flambeau.core.apply import apply1
 from flambeau.core.inplace import apply_inplace, apply_inplace2
-from flambeau.core.objects import TensorBase, array_of, make, shape_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 from flambeau.kernels import indexing
-from flambeau.kernels.promotion import number_dtype
+from flambeau.kernels.promotion import check_fits, number_dtype
 from flambeau.kernels.services import sum_to
 
 from ._record import KERNEL, primitive
@@ -25,10 +25,14 @@ _COPY, _ALIAS = slot("copy"), slot("alias")
 
 
 def _select(a: np.ndarray, dim: int, i: int) -> np.ndarray:
+    if dim == 0:
+        return a[i, ...]
     return a[(slice(None),) * dim + (i, ...)]
 
 
 def _slice(a: np.ndarray, dim: int, start: int, stop: int, step: int) -> np.ndarray:
+    if dim == 0:
+        return a[start:stop:step]
     return a[(slice(None),) * dim + (slice(start, stop, step),)]
 
 
@@ -155,6 +159,7 @@ def setitem(t: TensorBase, key: Any, value: Any) -> None:
                 "must be a "
                 "tensor or a number. Convert it with torch.tensor(...) or torch.from_numpy(...).")
         number = value
+        check_fits(value, dtype_of(t))
     else:
         number = None
     plan = parse(key, shape_of(t))

@@ -55,9 +55,6 @@ primitive("masked_scatter_source", _scatter_source, inputs=("self", "mask"), par
 primitive("masked_scatter_source_backward", _scatter_source_backward, inputs=("self", "mask"), params=("shape",),
           promotes=False, expr=KERNEL, self=lambda xp, g, self_shape, mask: xp.masked_scatter_source(g, mask, self_shape))
 
-for _op in (MASKED_SCATTER,):
-    _op.no_overlap = True
-
 
 @public(op=MASKED_SELECT, samples=lambda t: [call(t(3, 4), _mask(t, 3, 4)), call(t(3, 4), _mask(t, 4)), call(t(4), _mask(t, 3, 4))],
         errors=lambda t: [(call(t(3), t(3)), RuntimeError, "BoolTensor|bool")])

@@ -11,7 +11,7 @@ from flambeau.core.apply import apply1
 from flambeau.core.inplace import check_writable, wrote
 from flambeau.core.objects import TensorBase, View, array_of, make, requires, set_array, shape_of
 from flambeau.core.op import Op
-from flambeau.core.state import grad_enabled
+from flambeau.core.state import grad_enabled, set_grad_enabled
 from flambeau.core.views import grad_fn, move_retain
 from flambeau.kernels import rearrange, strides
 
@@ -199,12 +199,18 @@ def reshape_itself(op: Op, self: TensorBase, params: tuple | None) -> TensorBase
     """Make self the view of itself that op gives: the same tensor object with another shape and history."""
     recording = grad_enabled() and requires(self)
     check_writable(op, self, requires(self), recording)
+    history = requires(self) and self._node is not None and self._view is None
+    recording = recording or history        # even in no_grad mode: a gradient must find the shape that it belongs to
     old = grad_fn(self) if recording else None
     before = make(array_of(self))
     if recording:
         before._node, before._nr, before._rg = old, self._nr, True
     shape = shape_of(self)
-    out = apply1(op, before, params)
+    mode = set_grad_enabled(recording)
+    try:
+        out = apply1(op, before, params)
+    finally:
+        set_grad_enabled(mode)
     set_array(self, array_of(out))
     wrote(op, self, out._node)
     if recording:
@@ -213,7 +219,8 @@ def reshape_itself(op: Op, self: TensorBase, params: tuple | None) -> TensorBase
         self._node, self._nr, self._rg = out._node, 0, True
     v = self._view
     if v is not None:
-        self._view = View(v.base, v, op, params, shape, v.creation, self._cell.stamp)
+        # In no_grad mode the node is now one step behind: a version that cannot be the memory's has it made again
+        self._view = View(v.base, v, op, params, shape, v.creation, self._cell.stamp if recording else self._cell.stamp - 1)
     return self
 
 

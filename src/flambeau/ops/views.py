@@ -160,6 +160,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 def matrix_transpose(input: TensorBase) -> Any:
     """The last two dimensions exchanged."""
     n = len(shape_of(input))
+    if n == 0:
+        return _of_scalar(input, "mT")
     if n < 2:
         raise RuntimeError(f"tensor.mT is only supported on matrices or batches of matrices. Got {n}-D tensor.")
     return apply1(TRANSPOSE, input, (n - 2, n - 1))
@@ -181,6 +183,12 @@ def adjoint(input: Any) -> Any:
         raise RuntimeError(f"tensor.adjoint() is only supported on matrices or batches of matrices. Got {n}-D tensor.")
     out = apply1(TRANSPOSE, input, (n - 2, n - 1))
     return ops.conj(out) if dtype_of(out).kind == "c" else out
+
+
+def _of_scalar(input: TensorBase, name: str) -> Any:
+    warnings.warn(f"Tensor.{name} is deprecated on 0-D tensors. This function is the identity in these cases.", UserWarning,
+                  stacklevel=3)
+    return ops.alias(input)
 
 
 def _reversed_axes(input: TensorBase) -> Any:
@@ -205,11 +213,19 @@ def _matrix_adjoint(input: TensorBase) -> Any:
     return adjoint(input) if n else ops.conj(ops.alias(input))
 
 
+def _matrix_adjoints(input: TensorBase) -> Any:
+    """The last two dimensions exchanged and conjugated."""
+    if len(shape_of(input)) == 0:
+        out = _of_scalar(input, "mH")
+        return ops.conj(out) if dtype_of(out).kind == "c" else out
+    return adjoint(input)
+
+
 PROPERTIES = {
     "T": property(_reversed_axes),
     "mT": property(matrix_transpose),
     "H": property(_matrix_adjoint),
-    "mH": property(adjoint),
+    "mH": property(_matrix_adjoints),
 }
 
 # ------------------------------------------------------------------------------------- repeated axes

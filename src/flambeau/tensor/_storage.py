@@ -11,7 +11,7 @@ import numpy as np
 
 from flambeau.core.dtype import CPU, DType
 from flambeau.core.errors import AutogradError
-from flambeau.core.objects import TensorBase, array_of, dtype_of, requires, set_array, shape_of
+from flambeau.core.objects import TensorBase, array_of, cell_of, dtype_of, requires, set_array, shape_of
 from flambeau.kernels import strides
 from flambeau.ops._factory import format_name
 from flambeau.ops._from_data import warn_once
@@ -287,6 +287,7 @@ class Storage:
             source: a tensor, or a storage; None for no elements.
             storage_offset, size, stride: where in the storage; by default all of it, in one dimension.
         """
+        cell = cell_of(self)
         if requires(self) and self._node is not None:
             raise AutogradError("set_() cannot be used on a tensor that has a grad_fn: its history would no longer be "
                                 "its own")
@@ -297,7 +298,7 @@ class Storage:
             if dtype_of(source) != d:
                 raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
             set_array(self, array_of(source))
-            self._cell = source._cell
+            cell = self._cell = cell_of(source)
         else:
             if isinstance(source, TensorBase):
                 source = source.untyped_storage()
@@ -306,6 +307,7 @@ class Storage:
             shape = (flat.size - storage_offset,) if size is None else tuple(int(n) for n in size)
             step = strides.contiguous_strides(shape) if stride is None else tuple(int(n) for n in stride)
             set_array(self, strides.as_strided(flat, shape, step, storage_offset))
+        cell.stamp += 1
         return self
 
     def resize_(self: Any, *size: Any, memory_format: Any = None) -> Any:
@@ -321,6 +323,7 @@ class Storage:
         if min(shape, default=0) < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
         a = array_of(self)
+        cell_of(self).stamp += 1
         if a.shape == shape:
             return self
         n, flat = math.prod(shape), strides.storage_array(a)
