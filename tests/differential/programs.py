@@ -82,20 +82,24 @@ class Run:
         x, y = self.pool[s.i % len(self.pool)], self.pool[s.j % len(self.pool)]
         mode = self.library.no_grad() if s.no_grad else contextlib.nullcontext()
         result: Any = None
+        before = x.detach().clone()
         try:
             with mode:
                 result = self.apply(s, x, y)
         except REFUSALS as error:
+            if self.library.__name__ == "torch" and tuple(before.shape) == tuple(x.shape):
+                with self.library.inference_mode():
+                    (x.detach() if x.is_inference() else x.data).copy_(before)       # PyTorch may write before it refuses
             self.events.append(("refused", kind_of(error)))
             self.refusals[len(self.events) - 1] = (str(error), x._base is not None)
         for r in result if isinstance(result, (tuple, list)) else (result,):
             if r is not None and not any(r is p for p in self.pool):
                 self.pool.append(r)
-        self.events.append(tuple((self._version(p), bool(p.requires_grad), tuple(p.shape), str(p.dtype)) for p in self.pool))
+        self.events.append(tuple(self.describe(p) for p in self.pool))
 
-    @staticmethod
-    def _version(p: Any) -> int:
-        return int(p._version)
+    def describe(self, p: Any) -> tuple:
+        """What can be said of a tensor without its values."""
+        return int(p._version), bool(p.requires_grad), tuple(p.shape), str(p.dtype)
 
     def apply(self, s: Step, x: Any, y: Any) -> Any:
         t, op = self.library, s.op
@@ -257,13 +261,16 @@ class Run:
         else:
             self.higher(total, 3 if ending == "third" else 2)
 
+    def term(self, g: Any) -> Any:
+        return g.sin().sum().double()
+
     def higher(self, total: Any, order: int) -> None:
         grad = self.library.autograd.grad
         wanted = [leaf for leaf in self.leaves if leaf.requires_grad and leaf.is_leaf]
         for _ in range(order):
             found = grad([total], wanted, create_graph=True, allow_unused=True)
             self.events.append(("gradients", [None if g is None else values(g) for g in found]))
-            terms = [g.sin().sum().double() for g in found if g is not None and g.requires_grad]
+            terms = [self.term(g) for g in found if g is not None and g.requires_grad]
             if not terms:
                 return
             total = sum(terms[1:], terms[0])
@@ -278,29 +285,37 @@ def kind_of(error: BaseException) -> str:
 
 
 def values(t: Any) -> np.ndarray:
-    return np.array(t.detach().numpy(force=True), dtype=np.float64)
+    t = t.detach()
+    a = (t.float() if str(t.dtype) == "torch.bfloat16" else t).numpy(force=True)
+    return np.array(a, dtype=np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
-def agree(a: Any, b: Any) -> bool:
-    """Whether two events say the same; a gradient None and one of zeros do in higher orders."""
+def agree(a: Any, b: Any, rough: bool = False) -> bool:
+    """Whether two events say the same; a gradient None and one of zeros do in higher orders.
+
+    Rough programs hold half-precision tensors: rounding is of 1e-2 there, and differs by the order of sums.
+    """
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         if a is None or b is None:
             return False            # a missing gradient is not a zero one
         finite = np.abs(b[np.isfinite(b)])
         scale = max(1.0, float(finite.max())) if finite.size else 1.0
-        return a.shape == b.shape and np.allclose(a, b, rtol=2e-3, atol=1e-4 * scale, equal_nan=True)
+        rtol, atol = (5e-2, 5e-2) if rough else (2e-3, 1e-4)
+        return a.shape == b.shape and np.allclose(a, b, rtol=rtol, atol=atol * scale, equal_nan=True)
+    if isinstance(a, tuple) and isinstance(b, tuple) and a[:2] == ("refused", "NotImplementedError") and b[:2] == ("refused", "RuntimeError"):
+        return a[2:] == b[2:]       # a subclass serves the same except clauses
     if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
-        if a and b and a[0] == b[0] == "gradients":
-            return _same_gradients(a[1], b[1])
-        return len(a) == len(b) and all(agree(x, y) for x, y in zip(a, b, strict=True))
+        if a and b and isinstance(a[0], str) and a[0] == b[0] == "gradients":
+            return _same_gradients(a[1], b[1], rough)
+        return len(a) == len(b) and all(agree(x, y, rough) for x, y in zip(a, b, strict=True))
     return a == b
 
 
-def _same_gradients(a: list, b: list) -> bool:
+def _same_gradients(a: list, b: list, rough: bool) -> bool:
     def zero(x: Any) -> bool:
         return x is None or not np.any(np.nan_to_num(x))
 
-    return all((zero(x) and zero(y)) or (x is not None and y is not None and agree(x, y)) for x, y in zip(a, b, strict=True))
+    return all((zero(x) and zero(y)) or (x is not None and y is not None and agree(x, y, rough)) for x, y in zip(a, b, strict=True))
 
 
 KNOWN: Counter[str] = Counter()     # programs on which PyTorch is known to be defective, by reason (docs/differences.md)
@@ -311,6 +326,8 @@ def known(k: int, event: Any, ours: Run, theirs: Run) -> bool:
     message, of_view = theirs.refusals.get(k, ("", False))
     mine = ours.refusals.get(k, ("", False))[0]
     reason = ""
+    views = any(s.no_grad or s.op in ("no_grad_view", "set_grad", "inference_view") for s in ours.program.steps)
+    refused = isinstance(event[0], str) and event[0] == "refused"
     if event[0] != "refused" and of_view and "a leaf Variable that requires grad is being used in an in-place" in message:
         reason = "a view of a tensor written since counts as a leaf"
     elif event[0] != "refused" and "more than one element of the written-to tensor" in message and len(theirs.events[k]) == 4:
@@ -319,34 +336,48 @@ def known(k: int, event: Any, ours: Run, theirs: Run) -> bool:
         reason = "two errors at once: the other one is named"
     elif "made inside torch.no_grad()" in mine and not message and any(s.op == "retain" for s in ours.program.steps):
         reason = "retain_grad() passes over a view of a tensor written since"
+    elif "modified by an inplace" in message and views and (not refused or "second time" in mine):
+        reason = "a derivative that nobody asked for is computed, and its saved values are checked"
+    elif not refused and "_will_engine_execute_node" in message:
+        reason = "hooks of several leaves do not work in autograd.grad"
+    elif refused and event[1] == "IndexError" and "is a view and " in message and "modified in" in message:
+        reason = "two errors at once: the other one is named"
     if reason:
         KNOWN[reason] += 1
     return bool(reason)
 
 
-def compare(program: Program, ours: ModuleType, theirs: ModuleType) -> str | None:
+def compare(program: Program, ours: ModuleType, theirs: ModuleType, kind: type[Run] = Run) -> str | None:
     """The first disagreement of a program's two runs, in words; None when they agree."""
-    a, b = Run(ours, program), Run(theirs, program)
+    a, b = kind(ours, program), kind(theirs, program)
     with np.errstate(all="ignore"):
         a.run()
         b.run()
     higher = program.ending in ("second", "third")
+    rough = any(str(p.dtype) in ("torch.float16", "torch.bfloat16") for p in b.pool)
     ea, eb = ([e for e in r.events if not (higher and e and e[0] == "gradients")] for r in (a, b))
     ga, gb = ([e for e in r.events if higher and e and e[0] == "gradients"] for r in (a, b))
     for k, (x, y) in enumerate(zip(ea, eb, strict=False)):
-        if not agree(x, y):
+        if not agree(x, y, rough):
             if known(k, x, a, b):
                 return None
-            return f"event {k}: flambeau {x}\n          PyTorch  {y}"
+            return f"event {k}: flambeau {different(x, y)}\n          PyTorch  {different(y, x)}"
     if len(ea) != len(eb):
         return f"{len(ea)} events, PyTorch {len(eb)}: {ea[len(eb):len(eb) + 2]} {eb[len(ea):len(ea) + 2]}"
     for x, y in zip(ga, gb, strict=False):
-        if not agree(x, y):
+        if not agree(x, y, rough):
             return f"{x}\nPyTorch {y}"
     longer = (ga if len(ga) > len(gb) else gb)[min(len(ga), len(gb)):]
     if any(np.any(np.nan_to_num(g)) for e in longer for g in e[1] if g is not None):
         return f"{len(ga)} orders of gradients, PyTorch {len(gb)}"
     return None
+
+
+def different(a: Any, b: Any) -> Any:
+    """The part of a that is not in b, when both describe a pool."""
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) and a and isinstance(a[0], tuple):
+        return [(k, x) for k, (x, y) in enumerate(zip(a, b, strict=True)) if x != y]
+    return a
 
 
 def text(program: Program) -> str:

@@ -1,4 +1,4 @@
-"""Many random programs against PyTorch: `python -m tests.nightly.differential [count] [first seed]`.
+"""Many random programs against PyTorch: `python -m tests.nightly.differential [count] [first seed] [wide]`.
 
 Prints every disagreement and a count; the exit code is 1 when there is one that `docs/differences.md` does not list.
 """
@@ -11,22 +11,24 @@ import torch
 from rich.progress import track
 
 import flambeau
-from tests.differential.programs import KNOWN, compare, random_program, text
+from tests.differential.programs import KNOWN, Run, compare, random_program, text
+from tests.differential.wide import WideRun, random_wide_program
 
 
 def main(argv: list[str]) -> int:
     count, first = int(argv[0]) if argv else 20_000, int(argv[1]) if len(argv) > 1 else 0
+    make, kind = (random_wide_program, WideRun) if argv[2:] == ["wide"] else (random_program, Run)
     torch.set_num_threads(1)
     bad = 0
     for seed in track(range(first, first + count), description="programs", disable=not sys.stderr.isatty()):
         try:
-            difference = compare(random_program(seed), flambeau, torch)
+            difference = compare(make(seed), flambeau, torch, kind)
         except Exception as error:  # a crash is a disagreement too
             difference = f"{type(error).__name__}: {error}"
         if difference is not None:
             bad += 1
             if bad <= 20:
-                print(f"{text(random_program(seed))}\n  {difference}\n", flush=True)
+                print(f"{text(make(seed))}\n  {difference}\n", flush=True)
     print(f"{count} programs, {bad} disagree; PyTorch known to be defective: {dict(KNOWN)}")
     return 1 if bad else 0
 
