@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import engine_ops  # noqa: F401, I001  isort: skip
 from . import arithmetic, activations, clamping, comparison, complex, exponential, filling, logical, rounding  # noqa: F401, I001
 from . import special_functions, ternary, trigonometric  # noqa: F401, I001
-from . import conversion, creation, engine_ops, fills, indexing_basic, ranges, reduction
+from . import conversion, creation, fills, indexing_basic, ranges, reduction
 from . import addmm, at_least, einsum, joining, layout, matmul, padding, products  # noqa: F401
 from . import distance, parts, rearranging, shape, shuffle, splitting, strided, view_copies, views  # noqa: F401
 from . import dropout, random, random_fills, random_samples  # noqa: F401
@@ -13,6 +13,7 @@ from . import index_slices, masked, scatter  # noqa: F401
 from . import convolution, embedding, losses, losses_binary, losses_classes, losses_likelihood, losses_margin  # noqa: F401
 from . import normalization, pooling, similarity, softmax  # noqa: F401
 from . import cumulative, differences, extrema, norms, search, sorting, statistics, triangles  # noqa: F401
+from . import linalg_inverse  # noqa: F401
 from ._record import KERNEL, PRIMITIVES, REGISTRY, Record, Sample, call, composite, ops, primitive, public
 
 __all__ = ["KERNEL", "PRIMITIVES", "REGISTRY", "Record", "Sample", "arithmetic", "call", "composite", "creation",
