@@ -65,12 +65,15 @@ def is_compiled() -> bool:
 def stale_modules() -> list[str]:
     """Names of compiled engine modules whose .py file has changed since: what runs is not what one reads."""
     suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    # the modules beside the sources only point into one library, which alone is linked again when a source has changed
+    library = getattr(sys.modules.get(__package__ + "__mypyc"), "__file__", None)
+    linked = os.path.getmtime(library) if library is not None else 0.0
     stale = []
     for name, module in sorted(sys.modules.items()):
         origin = getattr(getattr(module, "__spec__", None), "origin", None) or ""
         if not (_is_engine(name) and origin.endswith(suffixes)):
             continue
         source = os.path.join(os.path.dirname(origin), name.rpartition(".")[2] + ".py")
-        if os.path.exists(source) and os.path.getmtime(source) > os.path.getmtime(origin):
+        if os.path.exists(source) and os.path.getmtime(source) > max(os.path.getmtime(origin), linked):
             stale.append(name)
     return stale

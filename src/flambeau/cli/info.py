@@ -32,7 +32,7 @@ def engine() -> str:
         return "interpreted (FLAMBEAU_PURE is set)" if _pure.pure_requested() else "interpreted"
     stale = _pure.stale_modules()
     if stale:
-        return f"compiled, but older than the source of {', '.join(stale)}: build it again"
+        return f"compiled, but older than the source of {', '.join(stale)}: build it again with ./dev build"
     return "compiled"
 
 
