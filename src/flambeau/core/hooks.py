@@ -152,6 +152,12 @@ def finish_leaf(call: Call, task: Task) -> None:
         owned = False
     if g is None:
         return
+    if t._node is not None:
+        raise RuntimeError(
+            "leaf variable has been moved into the graph interior: it was written in place, with a result that requires "
+            "grad, after the graph had been recorded with it as a leaf. Compute out of place, or run backward before the write.")
+    if not t._rg:
+        return                          # requires_grad_(False) since
     if create:
         t._grad = g if t._grad is None else state.ops.add(t._grad, g)
     else:

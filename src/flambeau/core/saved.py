@@ -227,7 +227,13 @@ def read_input(n: Node, i: i64, create: bool) -> Any:
         t._rg = True
         return t
     if e is not None and not isinstance(e, Node):
-        return e                                   # a leaf is itself
+        leaf = cast(TensorBase, e)
+        if leaf._array is None or leaf._array is s:
+            return e                               # a leaf is itself
+        t = make(s)                                # but for `leaf.data = other` since: the old values, with its history
+        t._node = alias_of(leaf)
+        t._rg = True
+        return t
     t = make(s)
     t._cell = c
     if e is not None:

@@ -340,10 +340,10 @@ def index_copy(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -
     """
     dim = normalize_dim(dim, a.ndim)
     index = _vector("index_copy", index, int32=False)
-    _check_slice_dtype("index_copy", a, source)
     if a.ndim and source.ndim and a.ndim != source.ndim:
         raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
                          f"dimensionality ({source.ndim}), destination dimensionality ({a.ndim})")
+    _check_slice_dtype("index_copy", a, source)
     _check_slices("index_copy", a, dim, index, source)
     shape = a.shape or (1,)
     _check_range(index, shape[dim], dim, IndexError)

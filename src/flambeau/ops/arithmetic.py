@@ -10,6 +10,7 @@ from flambeau.core.apply import apply1, apply2
 from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.kernels import pointwise as k
 from flambeau.kernels.pointwise import new, not_implemented, refuse, wide
+from flambeau.kernels.services import ones_like
 
 from ._args import tensor
 from ._pointwise import (
@@ -38,7 +39,7 @@ ops.conj = lambda t: t          # `complex` replaces it
 # with derivative 0, they are not independent of it
 primitive("linked", lambda a, to: np.array(a), inputs=("self", "to"), pointwise=True, promotes=False, expr="self",
           node="ThresholdBackwardBackward0", self=lambda xp, g: g, to=lambda xp, g: xp.zeros_like(g))
-primitive("ones_like", np.ones_like, differentiable=False, expr="1")
+primitive("ones_like", ones_like, differentiable=False, expr="1")
 primitive("keep", k.keep, inputs=("self", "mask"), pointwise=True, promotes=False, expr="mask ? self : 0",
           node="WhereBackward0", self=lambda xp, g, mask: xp.keep(g, mask))
 primitive("drop", k.drop, inputs=("self", "mask"), pointwise=True, promotes=False, expr="mask ? 0 : self",
@@ -90,7 +91,7 @@ DIV = binary("div", np.true_divide, front=False, doc="", expr="self / other", fl
              other=lambda xp, g, self, other: xp.div_backward(g, self, other))
 
 
-def _scaled(other: Any, alpha: Any) -> Any:
+def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     if alpha == 1 and not isinstance(alpha, bool):
         return other
     if isinstance(other, TensorBase):
@@ -98,6 +99,8 @@ def _scaled(other: Any, alpha: Any) -> Any:
         if isinstance(alpha, bool) and kind != "b":
             raise RuntimeError("Boolean alpha only supported for Boolean results.")
         if isinstance(alpha, float) and kind in "bui":
+            if isinstance(input, TensorBase) and dtype_of(input).kind not in "bui":
+                return apply2(MUL, ops.cast(other, dtype_of(input)), alpha)
             raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
         return apply2(MUL, other, alpha)
     return other * alpha
@@ -110,7 +113,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     >>> flambeau.add(flambeau.tensor([1., 2.]), flambeau.tensor([10., 20.]), alpha=2).tolist()
     [21.0, 42.0]
     """
-    return call2(ADD, input, _scaled(other, alpha), "add")
+    return call2(ADD, input, _scaled(input, other, alpha), "add")
 
 
 @public(op=SUB, inplace=True, aliases=("subtract",), samples=_alpha_samples)
@@ -120,7 +123,7 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     >>> flambeau.sub(flambeau.tensor([1., 2.]), 1).tolist()
     [0.0, 1.0]
     """
-    return call2(SUB, input, _scaled(other, alpha), "sub")
+    return call2(SUB, input, _scaled(input, other, alpha), "sub")
 
 
 @public(op=RSUB, samples=_alpha_samples)

@@ -9,6 +9,7 @@ import numpy as np
 from flambeau.core.apply import apply1, apply_n
 from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.kernels.pointwise import keep, new, scalar
+from flambeau.kernels.promotion import check_fits
 
 from ._args import tensor
 from ._pointwise import common, fused, is_number
@@ -133,6 +134,9 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
     if dtype_of(input).kind not in "fV":
         _check(input, min, max)
         input = _met(input, min, max)
+        for bound in (min, max):
+            if bound is not None:
+                check_fits(bound, dtype_of(input))
     return apply1(CLAMP, input, (min, max))
 
 
@@ -146,6 +150,7 @@ def _one_bound(name: str, input: Any, bound: Any, op: Any, tensor_op: Any) -> An
     if dtype_of(input).kind not in "fV":
         _check(input, bound)
         input = _met(input, bound)
+        check_fits(bound, dtype_of(input))
     return apply1(op, input, (bound,))
 
 

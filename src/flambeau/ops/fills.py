@@ -11,7 +11,8 @@ from flambeau.core.basics import set_requires_grad
 from flambeau.core.dtype import META, as_device
 from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
 from flambeau.kernels import strides
-from flambeau.kernels.promotion import number_dtype
+from flambeau.kernels.casting import cast
+from flambeau.kernels.promotion import check_fits, number_dtype
 from flambeau.kernels.services import default_array_type
 
 from ._factory import array_dtype, check_options, filled, finish, format_name, into, size_of, to_device
@@ -130,9 +131,8 @@ def full(size: Any, fill_value: Any, *, out: Any = None, dtype: Any = None, layo
 
 def _fitting(value: Any, d: np.dtype) -> Any:
     """value as an element of d; RuntimeError when it does not fit."""
-    if isinstance(value, complex) and d.kind != "c":
-        raise RuntimeError(f"value cannot be converted to type {d.name} without overflow: {value} is complex")
-    return from_data(value, d)[()] if d.kind in "iu" else value
+    check_fits(value, d)
+    return cast(np.asarray(value), d)[()] if d.kind in "iu" else value
 
 
 @public(method=False, out=False, differentiable=False, samples=lambda t: [call((2, 3), (1, 2))])

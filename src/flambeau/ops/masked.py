@@ -132,10 +132,10 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     """
     x = tensor(input, "index_put")
     key = tuple(slice(None) if i is None else i for i in indices)
-    if dtype_of(values) != dtype_of(x):
+    plan = parse(key, shape_of(x))
+    if dtype_of(tensor(values, "index_put", "values", 3)) != dtype_of(x):
         raise RuntimeError(f"Index put requires the source and destination dtypes match, got {x.dtype} for the destination "
                            f"and {values.dtype} for the source.")
-    plan = parse(key, shape_of(x))
     if not accumulate:
         return apply_n(INDEX_PUT, [x, values], (plan,))
     return apply_n(INDEX_PUT_ADD, [x, values], (plan,))

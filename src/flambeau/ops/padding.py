@@ -9,6 +9,7 @@ import numpy as np
 from flambeau.core.apply import apply1
 from flambeau.core.objects import array_of, shape_of
 from flambeau.kernels import padding
+from flambeau.kernels.promotion import check_fits
 
 from ._args import sizes as as_sizes
 from ._args import tensor
@@ -95,6 +96,7 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     """
     pads = as_sizes((pad,))
     n = len(shape_of(tensor(input, "constant_pad_nd")))
+    check_fits(value, dtype_of(input))
     if len(pads) % 2:
         raise RuntimeError("Length of pad must be even but instead it equals " + str(len(pads)))
     if len(pads) > 2 * n:

@@ -9,6 +9,7 @@ import numpy as np
 from flambeau.core.apply import apply_n
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.kernels import scatter as k
+from flambeau.kernels.promotion import check_fits, number_dtype
 
 from ._args import tensor
 from ._record import KERNEL, call, composite, kernels, ops, primitive, public
@@ -206,6 +207,9 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
         return apply_n(SCATTER_REDUCE, [*inputs, source], (dim, "sum" if reduce == "add" else "prod", True))
     if isinstance(source, TensorBase):
         return apply_n(SCATTER, [*inputs, source], (dim,))
+    if number_dtype(source) is None:
+        raise TypeError(f"scatter(): argument 'src' (position 4) must be Tensor or a number, not {type(source).__name__}")
+    check_fits(source, dtype_of(input))
     return apply_n(SCATTER_VALUE, inputs, (dim, source))
 
 

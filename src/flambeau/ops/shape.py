@@ -245,6 +245,8 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     torch.Size([2, 2])
     """
     shape = shape_of(tensor(input, "unflatten"))
+    if not shape:
+        raise RuntimeError("unflatten: a tensor has no dimensions: there is none to split")
     d = one_dim(dim, len(shape))
     new = as_sizes((sizes,))
     if not new:
@@ -277,6 +279,8 @@ def ravel(input: Any) -> Any:
 def _unsqueeze(a: np.ndarray, dim: int) -> np.ndarray:
     if a.flags.c_contiguous and a.size:  # a reshape gives the new axis PyTorch's stride, and is faster
         shape = a.shape
+        if dim == 0:
+            return a.reshape(1, *shape)
         dim = dim + len(shape) + 1 if dim < 0 else dim
         return a.reshape((*shape[:dim], 1, *shape[dim:]))
     return strides.unsqueeze(a, dim)
@@ -317,7 +321,7 @@ SQUEEZE_OWN = primitive(
     self=lambda xp, g, dim: xp.unsqueeze(g, dim),
 )
 UNSQUEEZE = primitive(
-    "unsqueeze", strides.unsqueeze, params=("dim",), view=True, expr=KERNEL, self=lambda xp, g, dim: xp.squeeze_dim(g, dim)
+    "unsqueeze", _unsqueeze, params=("dim",), view=True, expr=KERNEL, self=lambda xp, g, dim: xp.squeeze_dim(g, dim)
 )
 
 

@@ -149,10 +149,12 @@ def _view_as_complex(a: np.ndarray) -> np.ndarray:
         raise RuntimeError("Input tensor must have one or more dimensions")
     if a.shape[-1] != 2:
         raise RuntimeError(f"Tensor must have a last dimension of size 2, got shape {list(a.shape)}")
-    if a.size and a.strides[-1] != a.itemsize:
+    if a.strides[-1] != a.itemsize:
         raise RuntimeError("Tensor must have a last dimension with stride 1: call .contiguous() first")
-    if a.size and any(s % d.itemsize for n, s in zip(a.shape[:-1], a.strides[:-1], strict=True) if n != 1):
+    if any(s % d.itemsize for n, s in zip(a.shape[:-1], a.strides[:-1], strict=True) if n != 1):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension: call .contiguous() first")
+    if strides.storage_offset(a) % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2: call .clone() first")
     if a.size == 0:
         return a[..., 0].astype(d)
     return a.view(d)[..., 0]

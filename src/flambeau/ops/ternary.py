@@ -10,6 +10,7 @@ from flambeau.core.apply import apply_n, constant
 from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
 from flambeau.kernels.casting import cast
 from flambeau.kernels.pointwise import BOOL, INT64, refuse, scalar, wide
+from flambeau.kernels.promotion import check_fits
 
 from ._args import tensor
 from ._pointwise import common, is_number, to_dtype
@@ -17,7 +18,8 @@ from ._record import KERNEL, REGISTRY, call, primitive, public
 
 # --------------------------------------------------------------------------------- where
 
-WHERE = primitive("where", np.where, inputs=("condition", "self", "other"), pointwise=True, expr="condition ? self : other",
+_where = getattr(np.where, "_implementation", np.where)       # without the look at __array_function__
+WHERE = primitive("where", _where, inputs=("condition", "self", "other"), pointwise=True, expr="condition ? self : other",
                   self=lambda xp, g, condition: xp.keep(g, condition),
                   other=lambda xp, g, condition: xp.drop(g, condition))
 
@@ -57,7 +59,10 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         for position, value in ((2, input), (3, other)):
             if not isinstance(value, TensorBase) and not is_number(value):
                 raise TypeError(f"where(): argument {position} must be Tensor or a number, not {type(value).__name__}")
-        return apply_n(WHERE, [condition, *common(input, other)])
+        a, b = common(input, other)
+        if not (isinstance(input, TensorBase) and isinstance(other, TensorBase)):
+            check_fits(other if isinstance(input, TensorBase) else input, dtype_of(a))
+        return apply_n(WHERE, [condition, a, b])
     if not (is_number(input) and is_number(other)):
         raise TypeError("where() takes a condition and two tensors or numbers")
     a, b = (make(_own(v)) for v in (input, other))
@@ -213,10 +218,12 @@ def _operands(name: str, input: Any, tensor1: Any, tensor2: Any) -> list:
 
 def _checked(value: Any, like: Any, name: str) -> Any:
     d = dtype_of(like)
-    if d.kind in "bui" and isinstance(value, float):
-        raise RuntimeError(f"value cannot be converted to type {d} without overflow: {name}() of integers takes an "
-                           "integer value")
-    return value
+    if d.kind == "b":
+        raise NotImplementedError(f'"{name}_cpu_out" not implemented for \'Bool\'. Convert the tensors, for example with .int().')
+    if not is_number(value):
+        raise TypeError(f"{name}(): argument 'value' must be Number, not {type(value).__name__}")
+    check_fits(value, d)
+    return int(value) if d.kind in "ui" else value
 
 
 # --------------------------------------------------------------------------------- masked_fill
@@ -259,10 +266,9 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
             raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
                                f"{len(shape_of(value))} dimension(s).")
         return apply_n(MASKED_FILL_TENSOR, [input, mask, value])
-    if isinstance(value, complex) and d.kind != "c" or not is_number(value):
-        if is_number(value):
-            raise RuntimeError(f"value cannot be converted to type {d} without overflow")
+    if not is_number(value):
         raise TypeError(f"masked_fill(): argument 'value' must be Tensor or a number, not {type(value).__name__}")
+    check_fits(value, d)
     return apply_n(MASKED_FILL, [input, mask], (value,))
 
 for _op in (MASKED_FILL, MASKED_FILL_TENSOR):

@@ -188,7 +188,7 @@ def adjoint(input: Any) -> Any:
 def _of_scalar(input: TensorBase, name: str) -> Any:
     warnings.warn(f"Tensor.{name} is deprecated on 0-D tensors. This function is the identity in these cases.", UserWarning,
                   stacklevel=3)
-    return ops.alias(input)
+    return input
 
 
 def _reversed_axes(input: TensorBase) -> Any:
