@@ -84,8 +84,9 @@ class WideRun(Run):
     def describe(self, p: Any) -> tuple:
         inference = bool(p.is_inference())
         strides = tuple(s for s, n in zip(p.stride(), p.shape, strict=True) if n != 1) if p.numel() else ()
-        return (-1 if inference else int(p._version), bool(p.requires_grad), tuple(p.shape), str(p.dtype), strides,
-                int(p.storage_offset()) if p.numel() else 0, inference, bool(p._is_view()) if not inference else False)
+        counted = not any(s.op.startswith("inference") for s in self.program.steps)     # copies of such tensors begin at 1
+        return (int(p._version) if counted else -1, bool(p.requires_grad), tuple(p.shape), str(p.dtype), strides,
+                int(p.storage_offset()) if p.numel() else 0, inference, bool(p._is_view()) if not inference and (p.is_floating_point() or p.is_complex()) else False)
 
     def apply(self, s: Step, x: Any, y: Any) -> Any:
         for group, act in ((WIDE_VIEWS, self.wide_view), (WIDE_COPIES, self.wide_copy), (WIDE_WRITES, self.wide_write),
@@ -100,7 +101,7 @@ class WideRun(Run):
     def wide_view(self, s: Step, x: Any, y: Any) -> Any:
         t = self.library
         table: dict[str, Any] = {
-            "unfold": lambda: x.unfold(-1, 2, 1),
+            "unfold": lambda: x.unfold(-1, 2, 2) if s.number > 1 else x.unfold(-1, 2, 1) * 1.0,      # no overlapping writes
             "as_strided": lambda: x.as_strided((2,), (1,)),
             "view_as": lambda: x.view_as(y),
             "squeeze": lambda: x.squeeze() if s.number > 1 else x.squeeze(0),
@@ -213,14 +214,14 @@ class WideRun(Run):
             x.data.mul_(s.number)
             return None
         if op == "data_set":
-            if x._is_view() or any(p._base is x for p in self.pool):
-                return None             # the storage of views and their base parts
+            if x._is_view() or x.requires_grad or any(p._base is x for p in self.pool):
+                return None             # views part from their base; saved values are old here, new or both in PyTorch
             x.data = x.detach().clone() * s.number if x.is_floating_point() else x.detach().clone()
             return None
         if op == "set_":
             z = t.zeros(2, dtype=x.dtype)
             z.set_(x.detach())
-            self.events.append(("set", values(z.mul_(1))))      # whether the two share a version count differs
+            self.events.append(("set", values(z * 1)))
             return None
         if op == "out":
             z = t.empty(0, dtype=x.dtype)
@@ -243,7 +244,7 @@ class WideRun(Run):
             z.add_(1)
             return z
         if op == "resize_":
-            return x.detach().clone().resize_(3)
+            return x.detach().clone().resize_(3).fill_(1)
         if op == "mul_int":
             return x.mul_(2)
         if op == "clamp_min_":
@@ -264,7 +265,7 @@ class WideRun(Run):
             return x
         if op == "index_copy_":
             return x.index_copy_(0, t.tensor([0]), y[:1])
-        return x.masked_scatter_(x.detach() > 0.1, y)
+        return x.masked_scatter_(x.detach() > 0.1, y.clone())
 
     def wide_mode(self, s: Step, x: Any, y: Any) -> Any:
         t, op = self.library, s.op
