@@ -133,7 +133,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     >>> flambeau.rsub(flambeau.tensor([1., 2.]), 1).tolist()
     [0.0, -1.0]
     """
-    input = _scaled(tensor(input, "rsub"), alpha)
+    input = _scaled(other, tensor(input, "rsub"), alpha)
     if dtype_of(input).kind == "b":
         raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert "
                            "a mask, use the `~` or `logical_not()` operator instead.")
