@@ -12,8 +12,9 @@ from . import dropout, random, random_fills, random_samples  # noqa: F401
 from . import index_slices, masked, scatter  # noqa: F401
 from . import convolution, embedding, losses, losses_binary, losses_classes, losses_likelihood, losses_margin  # noqa: F401
 from . import attention, normalization, pooling, similarity, softmax, vision  # noqa: F401
+from . import recurrent  # noqa: F401
 from . import cumulative, differences, extrema, norms, search, sorting, statistics, triangles  # noqa: F401
-from . import linalg_factors, linalg_inverse, linalg_norms  # noqa: F401
+from . import fft, linalg_factors, linalg_inverse, linalg_norms  # noqa: F401
 from ._record import KERNEL, PRIMITIVES, REGISTRY, Record, Sample, call, composite, ops, primitive, public
 
 __all__ = ["KERNEL", "PRIMITIVES", "REGISTRY", "Record", "Sample", "arithmetic", "call", "composite", "creation",

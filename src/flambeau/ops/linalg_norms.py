@@ -193,8 +193,10 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> An
     full = driver == "gels" or bool((array_of(rank) == n).all())
     error = ops.abs(a @ x - right)
     given = m > n and full and driver not in (None, "gelsy")
-    residuals = ops.sum(error * error, (len(shape_of(error)) - 2,), False) if given else empty
-    if vector and residuals is not empty:
+    squares = error * error
+    residuals = ops.sum(squares, (len(shape_of(error)) - 2,), False) if given else ops.narrow(
+        reshaped(squares, (math.prod(shape_of(squares)),)), 0, 0, 0)
+    if vector and given:
         residuals = reshaped(residuals, tuple(shape_of(residuals)[:-1]))
     values = svdvals(a) if driver in ("gelsd", "gelss") else empty
     solution = reshaped(x, tuple(shape_of(x)[:-1])) if vector else x

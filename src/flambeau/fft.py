@@ -1,0 +1,16 @@
+"""Discrete Fourier transforms: `torch.fft`. Each function is an operator record under `ops`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.ops import _assemble
+
+globals().update(_assemble.functions("fft"))
+
+__all__ = sorted(_assemble.functions("fft"))  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'"
+                         + ("" if name.startswith("__") else f": it has {', '.join(__all__)}"))
