@@ -35,7 +35,9 @@ def load() -> None:
     if _BaseFirst in sys.meta_path:
         sys.meta_path.remove(_BaseFirst)  # type: ignore[arg-type]
         names = importlib.import_module(_BASE).public_names()
-        sys.modules[_PACKAGE].__dict__.update(names)     # `tensor` is the function, not the subpackage
+        package = sys.modules[_PACKAGE]
+        package.__dict__.update(names)           # `tensor` is the function, not the subpackage
+        package.__dict__["torch"] = package      # as torch.torch is torch
 
 
 def attribute(name: str) -> Any:

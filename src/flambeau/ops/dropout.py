@@ -54,14 +54,14 @@ def _drop(input: Any, p: Any, training: bool, inplace: bool, channels: int = 0, 
     t = tensor(input, function)
     if not 0.0 <= p <= 1.0:
         raise error(f"dropout probability has to be between 0 and 1, but got {p}")
-    if channels and len(shape_of(t)) < channels:
-        raise RuntimeError(f"{function}: Feature dropout requires at least {channels} dimensions in the input, got shape "
-                           f"{list(shape_of(t))}")
     if p == 0 or not training or 0 in shape_of(t):
         return t
     d = dtype_of(t)
     if p == 1:
         return _product(t, make(np.zeros((), d)), inplace)
+    if channels and len(shape_of(t)) < channels:
+        raise RuntimeError(f"{function}: Feature dropout requires at least {channels} dimensions in the input, got shape "
+                           f"{list(shape_of(t))}")
     if d.kind in "biu":
         raise RuntimeError(f"{function}: result type Float can't be cast to the desired output type {d.name}: drop out of a "
                            "floating tensor")
