@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1
-from flambeau.core.objects import array_of, shape_of
+from flambeau.core.objects import array_of, dtype_of, shape_of
 from flambeau.kernels import padding
 from flambeau.kernels.promotion import check_fits
 
