@@ -17,7 +17,7 @@ services.install()
 
 from . import ops  # noqa: E402
 from .ops import _assemble  # noqa: E402
-from .tensor import Tensor, _dlpack, _legacy, _methods, _numbers, _printing, _storage  # noqa: E402
+from .tensor import Tensor, _dlpack, _functions, _legacy, _methods, _numbers, _printing, _storage  # noqa: E402
 
 from . import _switches  # noqa: E402  isort: skip
 
@@ -44,6 +44,7 @@ def public_names() -> dict[str, Any]:
     names.update(_assemble.functions("torch"))
     names.update({k: v for k, v in vars(_methods).items()      # the compiled functions win
                   if k in names and callable(v) and not k.startswith("_")})
+    names.update(_functions.TORCH)
     names.update(_switches.names())
     names.update(_legacy.old_types())
     names.update({k: getattr(_numbers, k) for k in (

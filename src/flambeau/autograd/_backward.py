@@ -125,6 +125,9 @@ def backward(
     run_backward(roots, _seeds(roots, grad_tensors, create, "backward()"), keep, create, wanted, True)
 
 
+state.backward = backward
+
+
 def grad(
     outputs: Any,
     inputs: Any,

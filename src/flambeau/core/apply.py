@@ -5,6 +5,7 @@ One function per arity, so that the hot way packs no argument lists. Operators t
 """
 from __future__ import annotations
 
+from math import copysign
 from typing import Any, Final, cast
 
 from mypy_extensions import i64
@@ -130,11 +131,19 @@ def apply1(op: Op, a: TensorBase, params: Any = None) -> Any:
 
 _constants: Final[dict[Any, Any]] = {}
 _int_constants: Final[dict[Any, Any]] = {}      # apart: 2 and 2.0 are equal keys
+_zeros: Final[dict[Any, Any]] = {}              # and so are 0.0 and -0.0
 
 
 def constant(value: Any, dtype: Any) -> Any:
     """A number as a read-only 0-d array, of the dtype in which it meets a tensor of dtype; None if not a number."""
-    if type(value) is float and value != 0.0:       # 0.0 and -0.0 are equal keys
+    if type(value) is float:
+        if value == 0.0:
+            z = _zeros.get(dtype)
+            if z is None or copysign(1.0, value) < 0.0:
+                z = state.constant(value, dtype)
+                if copysign(1.0, value) > 0.0:
+                    _zeros[dtype] = z
+            return z
         key: Any = (value, dtype)
         r = _constants.get(key)
         if r is not None:
@@ -166,6 +175,7 @@ def forget_constants() -> None:
     """The default dtype has changed."""
     _constants.clear()
     _int_constants.clear()
+    _zeros.clear()
 
 
 def apply2(op: Op, a: Any, b: Any) -> Any:
@@ -397,7 +407,12 @@ def run_n(op: Op, arrays: list[Any], params: Any) -> Any:
     if op.n_in < 0:
         if params is None:
             return quiet1(op.kernel, arrays)
-        return quiet(op.kernel, (arrays, *params))
+        p: tuple[Any, ...] = params
+        if len(p) == 1:
+            return quiet2(op.kernel, arrays, p[0])
+        if len(p) == 2:
+            return quiet3(op.kernel, arrays, p[0], p[1])
+        return quiet(op.kernel, (arrays, *p))
     if params is None:
         if len(arrays) == 3:
             return quiet3(op.kernel, arrays[0], arrays[1], arrays[2])
@@ -470,6 +485,8 @@ def connect(n: Node, op: Op, inputs: list[Any]) -> i64:
 
 def keep(n: Node, mask: i64, values: list[Any]) -> None:
     """Save the inputs in mask."""
+    if mask == 0:
+        return
     i: i64 = 0
     one: i64 = 1
     everything = (mask & ALL_INPUTS_BIT) != 0

@@ -64,6 +64,8 @@ class State:
         self.why_no_grad: Any = None  # (tensor) -> a sentence for the error
         self.getitem: Any = None      # (tensor, key) -> tensor: whole indexing
         self.method: Any = None       # (name) -> the function of a method, interpreted
+        self.function: Any = None     # (name) -> the function "cat" or "nn.functional.linear", interpreted
+        self.backward: Any = None     # autograd.backward
         self.front: Any = None        # (name, args, out) -> the function of a record, with out= or bad arguments
         self.show: Any = None         # (node) -> the node under its operator's class
         self.detach: Any = None       # detach of a tensor without an array, or under interception

@@ -12,6 +12,9 @@ from .promotion import promote_types
 from .strides import is_contiguous
 
 
+_concatenate = getattr(np.concatenate, "_implementation", np.concatenate)     # without the look at __array_function__
+
+
 def common_dtype(arrays: Sequence[np.ndarray]) -> np.dtype:
     """Return the dtype to which all promote; 0-d arrays count like any other."""
     return reduce(promote_types, [a.dtype for a in arrays])
@@ -58,9 +61,14 @@ def cat(arrays: Sequence[np.ndarray], dim: int = 0, sizes: Sequence[int] | None 
     Raises:
         RuntimeError: numbers of dimensions or sizes differ.
     """
-    kept = _one_dtype(arrays)
+    kept = arrays
+    first = arrays[0].dtype
+    for a in arrays:
+        if a.dtype is not first:
+            kept = _one_dtype(arrays)
+            break
     try:
-        out = np.concatenate(kept, dim)
+        out = _concatenate(kept, dim)
     except ValueError:
         kept = [a for a in kept if not _is_legacy_empty(a)] or list(kept)
         if any(a.ndim == 0 for a in arrays):
@@ -84,6 +92,13 @@ def stack(arrays: Sequence[np.ndarray], dim: int = 0) -> np.ndarray:
         RuntimeError: shapes differ.
     """
     shape = arrays[0].shape
+    if dim == 0 and shape:
+        d = arrays[0].dtype
+        for a in arrays:
+            if a.shape != shape or a.dtype is not d:
+                break
+        else:                                   # along the first axis the elements lie as in cat: no new axes needed
+            return _concatenate(arrays, 0).reshape(len(arrays), *shape)
     key = (slice(None),) * dim + (None,)
     parts = []
     for i, a in enumerate(arrays):

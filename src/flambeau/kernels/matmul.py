@@ -90,6 +90,24 @@ def shape_error(a: tuple, b: tuple) -> RuntimeError:
     )
 
 
+def mm_nt(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return a @ b.T."""
+    d = a.dtype
+    return a.dot(b.T) if d is b.dtype and (d is F32 or d is F64) else mm(a, b.T)
+
+
+def mm_tn(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return a.T @ b."""
+    d = a.dtype
+    return a.T.dot(b) if d is b.dtype and (d is F32 or d is F64) else mm(a.T, b)
+
+
+def mm_tn_swapped(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return b.T @ a."""
+    d = a.dtype
+    return b.T.dot(a) if d is b.dtype and (d is F32 or d is F64) else mm(b.T, a)
+
+
 def mm(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return the product of two matrices of one dtype."""
     d = a.dtype
@@ -191,8 +209,7 @@ def linear_bias(bias: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarr
     if (d is F32 or d is F64) and d is weight.dtype and d is bias.dtype and x.ndim == 2:
         try:
             out = x.dot(weight.T)
-            out += bias
-            return out
+            return np.add(out, bias, out)
         except ValueError:
             pass        # `linear` says what does not fit
     return linear(x, weight, bias)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +34,11 @@ _BITS = {1: np.dtype("int8"), 2: np.dtype("int16"), 4: np.dtype("int32"), 8: INT
 
 def scalar(value: Any, d: np.dtype) -> np.ndarray:
     """A number as a read-only 0-d array of dtype d; whole numbers wrap around in narrow integer dtypes."""
-    return _scalar(value, d) if value else _make_scalar(value, d)     # 0.0 and -0.0 are equal keys
+    if value:
+        return _scalar(value, d)
+    if type(value) is int or (type(value) is float and math.copysign(1.0, value) > 0.0):
+        return ZEROS[d]
+    return _make_scalar(value, d)           # not kept: 0.0 and -0.0 are equal keys
 
 
 def new(a: np.ndarray) -> np.ndarray | None:

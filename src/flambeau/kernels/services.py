@@ -19,6 +19,7 @@ from .casting import BFLOAT16, cast
 from .pointwise import half_number, is_half
 from .promotion import constant as _constant
 from .promotion import promote_types, result_type
+from .sums import column_sum
 
 F32 = np.dtype("float32")
 F64 = np.dtype("float64")
@@ -85,13 +86,20 @@ def promote(op: Any, a: np.ndarray, b: np.ndarray, a_is_number: bool, b_is_numbe
         d = default_array_type()
     if op.name == "sub" and (a.dtype is BOOL or b.dtype is BOOL):
         raise bool_subtraction()
-    x, y = cast(a, d), cast(b, d)
+    x, y = _cast_operand(a, d), _cast_operand(b, d)
     if d.itemsize == 2 and is_half(x):      # a zero-dimensional tensor of a wider dtype counts as a number
         if y.ndim == 0 and x.ndim and b.dtype.kind == "f":
             y = half_number(float(b), y)
         elif x.ndim == 0 and y.ndim and a.dtype.kind == "f":
             x = half_number(float(a), x)
     return x, y
+
+
+def _cast_operand(a: np.ndarray, d: np.dtype) -> np.ndarray:
+    """a in dtype d; expanded dimensions stay expanded, so that the result's memory order is that of the rest."""
+    if a.dtype is not d and a.base is not None and a.size and 0 in a.strides:
+        return np.broadcast_to(cast(a[tuple([slice(0, 1) if s == 0 else slice(None) for s in a.strides])], d), a.shape)
+    return cast(a, d)
 
 
 _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
@@ -129,11 +137,23 @@ def wrap(x: Any) -> np.ndarray:
     return np.asarray(x)
 
 
+def _as_shape(g: np.ndarray, shape: tuple) -> np.ndarray:
+    try:
+        return np.array(np.broadcast_to(g, shape))
+    except ValueError:
+        raise RuntimeError(
+            f"invalid gradient: got shape {list(g.shape)} but expected shape compatible with {list(shape)}. Was the tensor's "
+            "shape changed in place, or its .data replaced, after it had been used?") from None
+
+
 def sum_to(g: np.ndarray, shape: tuple) -> np.ndarray:
     """Undo broadcasting: sum g over the axes along which `shape` was stretched."""
     extra = g.ndim - len(shape)
+    d = g.dtype
+    if extra == 1 and g.ndim == 2 and (d is F32 or d is F64) and g.shape[1] == shape[0] and g.size <= 1 << 20:
+        return column_sum(g)
     if extra < 0:
-        return np.array(np.broadcast_to(g, shape))
+        return _as_shape(g, shape)
     axes = tuple(range(extra)) + tuple(
         extra + i for i, n in enumerate(shape) if n == 1 and g.shape[extra + i] != 1)
     wide = g
@@ -143,7 +163,7 @@ def sum_to(g: np.ndarray, shape: tuple) -> np.ndarray:
         wide = np.add.reduce(wide, axis=axes, keepdims=True)
     out = np.asarray(wide).reshape(np.shape(wide)[extra:])
     if out.shape != shape:
-        out = np.array(np.broadcast_to(out, shape))
+        out = _as_shape(out, shape)
     return out if out.dtype is g.dtype else out.astype(g.dtype)
 
 
@@ -156,11 +176,23 @@ def cast_gradient(g: np.ndarray, d: np.dtype) -> np.ndarray:
 
 def clone_as(g: np.ndarray, strides_bytes: tuple) -> np.ndarray:
     """A copy of g whose memory order follows the given strides."""
-    if g.ndim < 2:
-        return np.array(g, copy=True)
+    n = g.ndim
+    if n < 2:
+        return g.copy()
+    if n == 2:
+        return g.copy("F" if abs(strides_bytes[0]) < abs(strides_bytes[1]) else "C")
     order = sorted(range(g.ndim), key=lambda i: -abs(strides_bytes[i]))
     out = np.empty([g.shape[i] for i in order], g.dtype).transpose(np.argsort(order))
     out[...] = g
+    return out
+
+
+def ones_like(a: np.ndarray) -> np.ndarray:
+    """Ones in a's shape, dtype and memory order."""
+    if not a.flags.c_contiguous:
+        return np.ones_like(a)
+    out = np.empty(a.shape, a.dtype)
+    out.fill(1)
     return out
 
 
@@ -272,7 +304,7 @@ def install() -> None:
         ("add", np.add), ("sum_to", sum_to), ("cast", cast_gradient), ("clone_as", clone_as), ("write", write),
         ("clone", strides.clone), ("overlaps", strides.has_internal_overlap), ("partial", strides.may_partially_overlap),
         ("copy_into", copy_into), ("fit_write", fit_write), ("iadd", lambda a, b: np.add(a, b, a)),
-        ("ones_like", np.ones_like),
+        ("ones_like", ones_like),
     ):
         setattr(xp, name, fn)
     state.xp = xp

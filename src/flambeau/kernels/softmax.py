@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from flambeau.kernels.sums import row_sum_everywhere
+from flambeau.kernels.sums import row_sum_everywhere, square_of_ones
 
 __all__ = ["log_softmax", "log_softmax_backward", "logsumexp", "softmax", "softmax_backward"]
 
+_vdot = getattr(np.vdot, "_implementation", np.vdot)      # without the look at __array_function__
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _FLOATS = "fd"  # dtype.char of float32 and float64: computed as they are
 
 
@@ -32,7 +34,15 @@ def _of_one_or_none(x: np.ndarray, result: int) -> np.ndarray:
 
 def softmax(x: np.ndarray, dim: int) -> np.ndarray:
     """exp(x) / sum(exp(x)) along dim; x's shape and dtype."""
-    if x.dtype.char not in _FLOATS:
+    d = x.dtype
+    if (d is _F32 or d is _F64) and x.ndim == 2:
+        rows, columns = x.shape
+        # a sum of squares below 3600 says that every magnitude is below 60: no row needs its maximum subtracted
+        if rows <= 32 and columns <= 32 and _vdot(x, x).item() < 3600.0:
+            out = np.exp(x)
+            total = out.dot(square_of_ones(columns, d)) if dim == 1 or dim == -1 else square_of_ones(rows, d).dot(out)
+            return np.divide(out, total, out)
+    if d.char not in _FLOATS:
         return softmax(x.astype(np.float32), dim).astype(x.dtype)
     if x.size <= 1:
         return _of_one_or_none(x, 1)

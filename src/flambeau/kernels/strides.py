@@ -189,6 +189,15 @@ def view(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         RuntimeError: the number of elements differs, or a's strides do not allow a view.
     """
     shape = tuple(shape)
+    if a.flags.c_contiguous:
+        for n in shape:
+            if n < -1:                   # NumPy infers any negative size
+                break
+        else:
+            try:
+                return a.reshape(shape)
+            except ValueError:
+                pass                     # _try_view says why
     out = _try_view(a, shape)
     if out is None:
         raise RuntimeError(

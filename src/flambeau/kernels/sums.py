@@ -25,9 +25,19 @@ def _ones(n: int, char: str) -> np.ndarray:
     return ones
 
 
-@lru_cache(maxsize=128)
-def _square_of_ones(n: int, char: str) -> np.ndarray:
-    return np.ones((n, n), char)
+def _squares(dtype: str) -> list[np.ndarray]:
+    squares = [np.ones((n, n), dtype) for n in range(33)]
+    for ones in squares:
+        ones.flags.writeable = False
+    return squares
+
+
+_SQUARES32, _SQUARES64 = _squares("f4"), _squares("f8")
+
+
+def square_of_ones(n: int, dtype: np.dtype) -> np.ndarray:
+    """An n by n matrix of ones, n up to 32: a product with it gives every element the sum of its row or its column."""
+    return _SQUARES32[n] if dtype.itemsize == 4 else _SQUARES64[n]
 
 
 def row_sum(x: np.ndarray) -> np.ndarray:
@@ -45,7 +55,7 @@ def row_sum_everywhere(x: np.ndarray) -> np.ndarray:
     """
     n = x.shape[1]
     if x.size <= 1024 and n <= 32:
-        return x.dot(_square_of_ones(n, x.dtype.char))
+        return x.dot(square_of_ones(n, x.dtype))
     return row_sum(x)
 
 

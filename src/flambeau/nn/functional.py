@@ -6,8 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.ops import _assemble
+from flambeau.tensor._functions import FUNCTIONAL
 
 globals().update(_assemble.functions("nn.functional"))
+globals().update(FUNCTIONAL)      # the compiled functions win
 
 __all__ = sorted(_assemble.functions("nn.functional"))  # noqa: PLE0605
 

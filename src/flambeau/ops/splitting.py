@@ -35,7 +35,10 @@ def _split(a: np.ndarray, size: int, dim: int, i: int | None = None) -> Any:
     n = a.shape[dim]
     if i is not None:
         return _part(a, dim, i * size, (i + 1) * size)
-    return [_part(a, dim, k, k + size) for k in range(0, n, size)] if n and size else [a.view()]
+    if not n or not size:
+        return [a.view()]
+    before = (slice(None),) * dim
+    return [a[(*before, slice(k, k + size))] for k in range(0, n, size)]
 
 
 def _split_with_sizes(a: np.ndarray, sizes: tuple, dim: int, i: int | None = None) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.kernels.pointwise import ONES, ZEROS, new, refuse, scalar, wide
+from flambeau.kernels.pointwise import F32, F64, ONES, ZEROS, new, refuse, scalar, wide
 
 from ._pointwise import binary, binary_samples, fused, unary, unary_samples
 from ._record import KERNEL
@@ -24,8 +24,17 @@ unary("cosh", np.cosh, expr="cosh(self)", example=("[0.0]", "[1.0]"), doc="Hyper
       self=lambda xp, g, self: g * xp.conj(xp.sinh(self)))
 
 
-@wide
 def _tanh_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
+    d = out.dtype
+    if (d is F32 or d is F64) and out.ndim:
+        t = np.multiply(out, out)
+        np.subtract(ONES[d], t, t)
+        return np.multiply(t, g, t)
+    return _any_tanh_backward(g, out)
+
+
+@wide
+def _any_tanh_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
     t = np.multiply(out, out, new(out))
     np.subtract(ONES[t.dtype], t, t)
     if t.dtype.kind == "c":

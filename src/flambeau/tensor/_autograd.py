@@ -52,20 +52,6 @@ def _no_hooks() -> _NoHooks:
 class Autograd:
     """backward, hooks, and the flags of leaves."""
 
-    def backward(self: Any, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
-                 inputs: Any = None) -> None:
-        """Add to the `.grad` of leaves the gradient of this tensor.
-
-        Args:
-            gradient: the incoming gradient, of this tensor's shape; not needed for one element.
-            retain_graph: keep saved values for another backward; default: create_graph.
-            create_graph: record the backward itself, for higher derivatives.
-            inputs: only these leaves receive `.grad`.
-        """
-        from flambeau.autograd import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
     def register_hook(self: Any, hook: Callable) -> RemovableHandle:
         """Call hook(gradient) when the gradient of this tensor is computed; what it returns replaces it.
 

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
-from flambeau.core.apply import apply1, apply2
+from flambeau.core.apply import apply1, apply2, apply_split
 from flambeau.core.basics import Basics
+from flambeau.core.engine import run_backward
 from flambeau.core.inplace import apply_inplace2
-from flambeau.core.objects import TensorBase
+from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 
@@ -34,7 +35,12 @@ SELECT: Final = slot("select")
 SLICE: Final = slot("slice")
 CLONE: Final = slot("clone")
 CLAMP: Final = slot("clamp")
+SOFTMAX: Final = slot("softmax")
+LOG_SOFTMAX: Final = slot("log_softmax")
+SPLIT: Final = slot("split")
+STACK_DIM: Final = (0,)
 PRESERVE: Final = ("preserve",)
+ABSENT: Final = object()        # an argument that was not given: None has a meaning
 
 
 def slow(name: str, args: Any, kwargs: Any) -> Any:
@@ -52,6 +58,15 @@ def plain_sizes(sizes: Any) -> bool:
     return True
 
 
+def options(dim: Any, keepdim: Any, dtype: Any, axis: Any, keepdims: Any) -> Any:
+    """The arguments of a reduction that were given."""
+    given: dict[str, Any] = {}
+    for name, value in (("dim", dim), ("keepdim", keepdim), ("dtype", dtype), ("axis", axis), ("keepdims", keepdims)):
+        if value is not ABSENT:
+            given[name] = value
+    return given
+
+
 def single(t: TensorBase) -> bool:
     """Whether t has an array of float32 or float64."""
     a = t._array
@@ -64,8 +79,33 @@ def single(t: TensorBase) -> bool:
     return d is state.f32 or d is state.f64
 
 
+def along(t: TensorBase, dim: Any) -> Any:
+    """The parameters of an operator along dim, when t is of float32 or float64 and has that dimension; else None."""
+    if type(dim) is int and single(t):
+        n: int = len(shape_of(t))
+        if -n <= dim < n:
+            return (dim,)
+    return None
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Hot(Basics):
+    def backward(self, gradient: Any = None, retain_graph: Any = None, create_graph: Any = False,
+                 inputs: Any = None) -> None:
+        """Add to the `.grad` of leaves the gradient of this tensor.
+
+        Args:
+            gradient: the incoming gradient, of this tensor's shape; not needed for one element.
+            retain_graph: keep saved values for another backward; default: create_graph.
+            create_graph: record the backward itself, for higher derivatives.
+            inputs: only these leaves receive `.grad`.
+        """
+        if gradient is None and inputs is None and create_graph is False and retain_graph is None and state.special == 0:
+            if self._rg and single(self) and self.numel() == 1:
+                run_backward([self], [state.xp.ones_like(self._array)], False, False, None, True)
+                return
+        state.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
     def add(self, other: Any, *, alpha: Any = 1) -> Any:
         """self + alpha * other"""
         if alpha is not None and type(alpha) is int and alpha == 1:
@@ -130,33 +170,35 @@ class Hot(Basics):
             return self.__matmul__(other)
         return slow("matmul", (self, other), {})
 
-    def sum(self, *args: Any, **kwargs: Any) -> Any:
+    def sum(self, dim: Any = ABSENT, keepdim: Any = ABSENT, *, dtype: Any = ABSENT, axis: Any = ABSENT,
+            keepdims: Any = ABSENT) -> Any:
         """Sum of the elements, of all or along dimensions."""
-        if len(kwargs) == 0 and single(self):
-            if len(args) == 0:
+        if keepdim is ABSENT and dtype is ABSENT and axis is ABSENT and keepdims is ABSENT and single(self):
+            if dim is ABSENT:
                 return apply1(SUM_ALL, self)
-            if len(args) == 1 and type(args[0]) is int:
-                return apply1(SUM, self, (args[0], False, None))
-        return slow("sum", (self, *args), kwargs)
+            if type(dim) is int:
+                return apply1(SUM, self, (dim, False, None))
+        return slow("sum", (self,), options(dim, keepdim, dtype, axis, keepdims))
 
-    def mean(self, *args: Any, **kwargs: Any) -> Any:
+    def mean(self, dim: Any = ABSENT, keepdim: Any = ABSENT, *, dtype: Any = ABSENT, axis: Any = ABSENT,
+             keepdims: Any = ABSENT) -> Any:
         """Mean of the elements, of all or along dimensions."""
-        if len(kwargs) == 0 and single(self):
-            if len(args) == 0:
+        if keepdim is ABSENT and dtype is ABSENT and axis is ABSENT and keepdims is ABSENT and single(self):
+            if dim is ABSENT:
                 return apply1(MEAN_ALL, self)
-            if len(args) == 1 and type(args[0]) is int:
-                return apply1(MEAN, self, (args[0], False, None))
-        return slow("mean", (self, *args), kwargs)
+            if type(dim) is int:
+                return apply1(MEAN, self, (dim, False, None))
+        return slow("mean", (self,), options(dim, keepdim, dtype, axis, keepdims))
 
     def max(self, *args: Any, **kwargs: Any) -> Any:
         """Greatest element; along a dimension with its index; or the greater of two tensors."""
-        if len(args) == 0 and len(kwargs) == 0 and single(self) and self.numel() != 0:
+        if len(args) == 0 and len(kwargs) == 0 and single(self) and self._array.size != 0:
             return apply1(MAX_ALL, self)
         return slow("max", (self, *args), kwargs)
 
     def min(self, *args: Any, **kwargs: Any) -> Any:
         """Least element; along a dimension with its index; or the smaller of two tensors."""
-        if len(args) == 0 and len(kwargs) == 0 and single(self) and self.numel() != 0:
+        if len(args) == 0 and len(kwargs) == 0 and single(self) and self._array.size != 0:
             return apply1(MIN_ALL, self)
         return slow("min", (self, *args), kwargs)
 
@@ -166,6 +208,34 @@ class Hot(Basics):
                 type(max) is int or type(max) is float or (max is None and min is not None)):
             return apply1(CLAMP, self, (min, max))
         return slow("clamp", (self, min, max), {})
+
+    def softmax(self, dim: Any, dtype: Any = None) -> Any:
+        """exp(self) / sum(exp(self)) along dim."""
+        if dtype is None:
+            p = along(self, dim)
+            if p is not None:
+                return apply1(SOFTMAX, self, p)
+        return slow("softmax", (self, dim, dtype), {})
+
+    def log_softmax(self, dim: Any, dtype: Any = None) -> Any:
+        """self - log(sum(exp(self))) along dim."""
+        if dtype is None:
+            p = along(self, dim)
+            if p is not None:
+                return apply1(LOG_SOFTMAX, self, p)
+        return slow("log_softmax", (self, dim, dtype), {})
+
+    def chunk(self, chunks: Any, dim: Any = 0) -> Any:
+        """Views of at most `chunks` parts of a dimension."""
+        a = self._array
+        if a is not None and type(chunks) is int and type(dim) is int and chunks > 0:
+            n: int = a.ndim
+            if -n <= dim < n:
+                d: int = dim if dim >= 0 else dim + n
+                size: int = a.shape[d]
+                if size != 0:
+                    return tuple(apply_split(SPLIT, self, ((size + chunks - 1) // chunks, d)))
+        return slow("chunk", (self, chunks, dim), {})
 
     def clone(self, *, memory_format: Any = None) -> Any:
         """A copy that gradients flow through."""

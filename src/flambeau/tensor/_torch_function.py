@@ -15,6 +15,9 @@ from types import MethodType, ModuleType
 from typing import Any
 
 from flambeau.core.objects import TensorBase
+from flambeau.core.state import state
+
+from . import _functions
 
 _local = threading.local()
 _installed = [False]
@@ -84,8 +87,6 @@ def implementation(x: Any) -> Any:
 
 @functools.cache
 def _tensor_class() -> Any:
-    from flambeau.core.state import state
-
     return state.new
 
 
@@ -257,4 +258,7 @@ def _wrap_class(cls: Any) -> None:
 def fallback(function: Any, args: tuple, kwargs: dict) -> Any:
     """After a function refused its arguments: the answer of one that is no tensor but has `__torch_function__`."""
     relevant = overloaded((*args, *kwargs.values()))
+    public = _functions.TORCH.get(function.__name__)
+    if public is not None and function is state.function(function.__name__):
+        function = public
     return handle(function, relevant, args, kwargs) if relevant else NotImplemented
