@@ -8,6 +8,7 @@ float16 and bfloat16 are computed in float32.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 Optional = np.ndarray | None
+_LONG = np.dtype(np.int64).char
 
 
 def _wide(x: np.ndarray) -> np.ndarray:
@@ -101,6 +103,31 @@ def _flat_labels(
     return labels, positions, kept
 
 
+@lru_cache(maxsize=64)
+def _starts(n: int, c: int) -> np.ndarray:
+    starts = np.arange(0, n * c, c)
+    starts.flags.writeable = False
+    return starts
+
+
+@lru_cache(maxsize=64)
+def _average(n: int, char: str, mean: bool) -> np.ndarray:
+    factors = np.full(n, -1 / n if mean else -1, char)
+    factors.flags.writeable = False
+    return factors
+
+
+def _plain(x_shape: tuple[int, ...], char: str, target: np.ndarray, weight: Optional, reduction: str,
+           ignore_index: int) -> np.ndarray | None:
+    """Flat positions of the labels in the commonest case: a batch of rows, no weights, nothing ignored. Else None."""
+    if (weight is not None or len(x_shape) != 2 or reduction == "none" or target.dtype.char != _LONG or target.ndim != 1
+            or char not in "fd" or not 0 < len(target) == x_shape[0] or 0 <= ignore_index < x_shape[1]):
+        return None
+    if np.maximum.reduce(target.view("u8")) >= x_shape[1]:      # ignored, or wrong
+        return None
+    return _starts(*x_shape) + target
+
+
 def _label_weights(labels: np.ndarray, kept: Optional, weight: Optional, dtype: np.dtype) -> Optional:
     """Weight of each label, 0 where ignored; None if all are one."""
     if weight is not None:
@@ -122,6 +149,12 @@ def nll_loss(
         IndexError: a label outside 0 .. C - 1 other than ignore_index.
         RuntimeError, ValueError: shapes that do not fit.
     """
+    char = x.dtype.char
+    plain = _plain(x.shape, char, target, weight, reduction, ignore_index)
+    if plain is not None:
+        n = len(target)
+        loss = x.reshape(-1).take(plain).dot(_average(n, char, reduction == "mean"))
+        return np.asarray(loss), np.asarray(n, x.dtype)
     _check_target(x.shape, target, weight)
     values = _wide(x)
     if x.size == 0:
@@ -157,6 +190,11 @@ def nll_loss_backward(
 
     total_weight is that of `nll_loss`, or None: then it is found again.
     """
+    plain = _plain(x_shape, g.dtype.char, target, weight, reduction, ignore_index)
+    if plain is not None:
+        result = np.zeros(x_shape, g.dtype)
+        result.reshape(-1)[plain] = -(g / len(target)) if reduction == "mean" else -g
+        return result
     grads = _wide(g)
     x_shape = tuple(x_shape)
     result = np.zeros(prod(x_shape), grads.dtype)

@@ -59,7 +59,7 @@ def _as(array: Optional, dtype: np.dtype, *shape: int) -> Optional:
 
 def _normalise_rows(x: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x (R, D) to (xhat (R, D), mean (R, 1), invstd (R, 1))."""
-    count = x.dtype.type(max(x.shape[1], 1))
+    count = max(x.shape[1], 1)
     mean = row_sum(x)
     mean /= count
     xhat = x - mean
