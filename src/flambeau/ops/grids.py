@@ -1,0 +1,236 @@
+"""Images sampled at any places: grid_sample, and the places of an affine map, affine_grid.
+
+Both are composed of other operators, so that derivatives in the image and in the grid exist to any order.
+Source: Jaderberg et al., "Spatial transformer networks", arXiv:1506.02025.
+"""
+
+from __future__ import annotations
+
+import warnings
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.objects import array_of, dtype_of, make, shape_of
+from flambeau.kernels.services import is_float
+
+from ._args import tensor
+from ._record import call, public
+
+_MODES = ("bilinear", "nearest", "bicubic")
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+def _warn_corners(function: str) -> None:
+    warnings.warn(f"Default {function} behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if "
+                  "the old behavior is desired, or align_corners=False.", UserWarning, stacklevel=3)
+
+
+# --------------------------------------------------------------------------------- places of an affine map
+
+
+@public(namespaces=("nn.functional",), method=False, out=False, samples=lambda t: [
+    call(t(2, 2, 3), (2, 1, 3, 4), align_corners=False), call(t(1, 3, 4), [1, 1, 2, 3, 2], align_corners=True)], errors=lambda t: [
+    (call(t(1, 2, 2), (1, 1, 2, 2), False), ValueError, "Expected a batch of 2D affine matrices"),
+    (call(t(1, 2, 3), (1, 1, 2), False), NotImplementedError, "only supports 4D and 5D sizes"),
+    (call(t(1, 2, 3), (1, 1, 0, 2), False), ValueError, "non-zero, positive output size")])
+def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
+    """The places that affine maps send the elements of an image to, for `grid_sample`.
+
+    Args:
+        theta: maps, (N, 2, 3) for images, (N, 3, 4) for volumes.
+        size: of the output, (N, C, H, W) or (N, C, D, H, W).
+        align_corners: -1 and 1 are the centres of the corner elements, not their outer corners.
+
+    Returns:
+        Tensor (N, H, W, 2) or (N, D, H, W, 3): coordinates x, y(, z) from -1 to 1.
+
+    Raises:
+        ValueError, NotImplementedError: theta or size that do not fit.
+
+    >>> identity = flambeau.tensor([[[1., 0., 0.], [0., 1., 0.]]])
+    >>> flambeau.nn.functional.affine_grid(identity, (1, 1, 1, 2), align_corners=True)[0, 0].tolist()
+    [[-1.0, 0.0], [1.0, 0.0]]
+    """
+    t: Any = tensor(theta, "affine_grid", "theta")
+    sizes = tuple(int(s) for s in size)
+    if not is_float(dtype_of(t)):
+        raise ValueError(f"Expected theta to have floating point type, but got {t.dtype}")
+    n = len(sizes) - 2
+    if n not in (2, 3):
+        raise NotImplementedError("affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
+                                  f"{sizes}.")
+    if len(shape_of(t)) != 3 or shape_of(t)[1:] != (n, n + 1):
+        raise ValueError(f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {sizes}. Got {t.shape}.")
+    if min(sizes) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {sizes}")
+    if shape_of(t)[0] != sizes[0]:
+        raise RuntimeError(f"affine_grid: theta holds {shape_of(t)[0]} maps, but size asks for {sizes[0]} images")
+    if align_corners is None:
+        _warn_corners("grid_sample and affine_grid")
+        align_corners = False
+    d = dtype_of(t)
+    axes = [_centres(s, align_corners, d) for s in reversed(sizes[2:])]
+    places = np.ones((*sizes[2:], n + 1), d)
+    for i, axis in enumerate(axes):
+        places[..., i] = axis.reshape(-1, *(1,) * i)
+    flat = make(places.reshape(1, -1, n + 1)).expand(sizes[0], -1, -1)
+    return (flat @ t.transpose(1, 2)).reshape(sizes[0], *sizes[2:], n)
+
+
+def _centres(size: int, align: bool, d: np.dtype) -> np.ndarray:
+    if size == 1:
+        return np.zeros(1, d)
+    centres = np.linspace(-1, 1, size)
+    return (centres if align else centres * (size - 1) / size).astype(d)
+
+
+# --------------------------------------------------------------------------------- sampling
+
+
+def _in_elements(x: Any, size: int, align: bool) -> Any:
+    """Coordinates from -1 to 1 as positions counted in elements."""
+    return (x + 1) * ((size - 1) / 2) if align else ((x + 1) * size - 1) / 2
+
+
+def _reflected(x: Any, low: float, high: float) -> Any:
+    """Positions mirrored at low and high, as often as needed."""
+    if low == high:
+        return x * 0
+    span = high - low
+    x = (x - low).abs()
+    a = np.nan_to_num(array_of(x), nan=0.0, posinf=0.0)
+    flips = np.floor(a / span)
+    extra = x - make((flips * span).astype(dtype_of(x)))
+    return (extra + low).where(make(flips % 2 == 0), (span - extra) + low)
+
+
+def _padded(x: Any, size: int, padding: str, align: bool) -> Any:
+    """Positions brought inside, as the padding mode says."""
+    if padding == "zeros":
+        return x
+    if padding == "reflection":
+        x = _reflected(x, 0.0, size - 1.0) if align else _reflected(x, -0.5, size - 0.5)
+    return x.clamp(0, size - 1)
+
+
+def _cubic_weights(t: Any) -> list[Any]:
+    """Of the elements at -1, 0, 1 and 2 from a position 0 <= t < 1 (Keys, 1981, with a = -0.75)."""
+    a = -0.75
+
+    def near(x: Any) -> Any:
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x: Any) -> Any:
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def _taps(x: Any, size: int, mode: str, padding: str, align: bool) -> list[tuple[np.ndarray, Any]]:
+    """For each neighbour along one axis: (positions, whole; weights, or None for one)."""
+    d = dtype_of(x)
+    x = _in_elements(x, size, align)
+    if mode != "bicubic":
+        x = _padded(x, size, padding, align)
+    values = array_of(x)
+    values = np.where(np.isfinite(values), np.clip(values, -2.0**30, 2.0**30), -100).astype(d)
+    if mode == "nearest":
+        return [(np.rint(values).astype(np.int64), None)]
+    base = np.floor(values)
+    t = x - make(base)
+    first = base.astype(np.int64)
+    if mode == "bilinear":
+        return [(first, 1 - t), (first + 1, t)]
+    taps = []
+    for k, w in enumerate(_cubic_weights(t)):
+        at = make((first + (k - 1)).astype(d))
+        taps.append((np.rint(array_of(_padded(at, size, padding, align))).astype(np.int64), w))
+    return taps
+
+
+def _sample(input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
+    shape = shape_of(input)
+    inner = shape[2:]
+    n, out_size = len(inner), shape_of(grid)[1:-1]
+    # the grid's last axis is x, y(, z): the last dimension first
+    axes = [_taps(grid.select(-1, n - 1 - i), inner[i], mode, padding, align) for i in range(n)]
+    flat = input.reshape(shape[0], shape[1], -1)
+    total = None
+    for corner in product(*axes):
+        index = np.zeros((shape[0], *out_size), np.int64)
+        inside = np.ones(index.shape, bool)
+        weight = None
+        for (at, w), size in zip(corner, inner, strict=True):
+            inside &= (at >= 0) & (at < size)
+            index = index * size + np.clip(at, 0, size - 1)
+            weight = w if weight is None else weight if w is None else weight * w
+        where = np.broadcast_to(index.reshape(shape[0], 1, -1), (shape[0], shape[1], prod(out_size)))
+        values = flat.gather(2, make(np.ascontiguousarray(where))).reshape(shape[0], shape[1], *out_size)
+        if not inside.all():
+            values = values.masked_fill(make(~inside[:, None]), 0)
+        values = values if weight is None else values * weight.unsqueeze(1)
+        total = values if total is None else total + values
+    if mode == "nearest" and grid.requires_grad:       # linked: the derivative in the grid is zero, as in PyTorch
+        total = total * ((grid * 0).nan_to_num(0, 0, 0).sum(-1).unsqueeze(1) + 1)
+    return total
+
+
+@public(namespaces=("nn.functional",), method=False, out=False, samples=lambda t: [
+    call(t(2, 3, 4, 5), t(2, 3, 2, 2, low=-1.2, high=1.2), align_corners=False),
+    call(t(1, 2, 4, 4), t(1, 3, 2, 2, low=-1.4, high=1.4), "bilinear", "border", True),
+    call(t(1, 2, 4, 4), t(1, 3, 2, 2, low=-1.4, high=1.4), "bicubic", "reflection", False),
+    call(t(1, 2, 4, 4), t(1, 3, 2, 2), "nearest", "zeros", False),
+    call(t(1, 2, 3, 4, 2), t(1, 2, 2, 2, 3, low=-1.1, high=1.1), align_corners=True)], errors=lambda t: [
+    (call(t(1, 2, 4, 4), t(2, 3, 2, 2), align_corners=False), RuntimeError, "to have same batch size"),
+    (call(t(1, 2, 4, 4), t(1, 3, 2, 3), align_corners=False), RuntimeError, "to have size 2 in last dimension"),
+    (call(t(1, 2, 4, 4), t(1, 3, 2, 2), "some"), ValueError, "expected mode to be"),
+    (call(t(1, 2, 4, 4), t(1, 3, 2, 2), "nearest", "some"), ValueError, "expected padding_mode to be")])
+def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
+                align_corners: bool | None = None) -> Any:
+    """input at the places of grid.
+
+    Args:
+        input: (N, C, H, W) or (N, C, D, H, W).
+        grid: places, (N, H', W', 2) or (N, D', H', W', 3): x, y(, z) from -1 to 1 across input.
+        mode: "bilinear" (trilinear in volumes), "nearest" or "bicubic" (images only).
+        padding_mode: outside there are "zeros", the nearest "border" element, or its "reflection".
+        align_corners: -1 and 1 are the centres of the corner elements, not their outer corners.
+
+    Returns:
+        Tensor (N, C, H', W') or (N, C, D', H', W').
+
+    Raises:
+        ValueError: another mode. RuntimeError: sizes or dtypes that do not fit.
+
+    >>> image = flambeau.tensor([[[[1., 3.]]]])
+    >>> flambeau.nn.functional.grid_sample(image, flambeau.zeros(1, 1, 1, 2), align_corners=True).item()
+    2.0
+    """
+    a, g = tensor(input, "grid_sample"), tensor(grid, "grid_sample", "grid", 2)
+    if mode not in _MODES:
+        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+    if padding_mode not in _PADDINGS:
+        raise ValueError("nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+                         f"'{padding_mode}'")
+    if align_corners is None:
+        _warn_corners("grid_sample and affine_grid")
+        align_corners = False
+    shape, places = shape_of(a), shape_of(g)
+    sizes = f"input with sizes {list(shape)} and grid with sizes {list(places)}"
+    if len(shape) not in (4, 5) or len(places) != len(shape):
+        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got {sizes}")
+    if shape[0] != places[0]:
+        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got {sizes}")
+    if places[-1] != len(shape) - 2:
+        raise RuntimeError(f"grid_sampler(): expected grid to have size {len(shape) - 2} in last dimension, but got {sizes}")
+    if 0 in shape[2:]:
+        raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but got {sizes}")
+    if mode == "bicubic" and len(shape) == 5:
+        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
+    if dtype_of(a) is not dtype_of(g):
+        raise RuntimeError(f"grid_sampler(): expected input and grid to have same dtype, but input has {dtype_of(a).name} and grid "
+                           f"{dtype_of(g).name}")
+    return _sample(a, g, mode, padding_mode, bool(align_corners))
