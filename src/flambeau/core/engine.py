@@ -218,7 +218,7 @@ def loop(call: Call, xp: Any) -> None:
             watch(n, True)
         try:
             if x is not None and x.pre is not None:
-                g = run_prehooks(create, x.pre, g, x.metas is not None)
+                g = run_prehooks(create, x.pre, g, x.metas is not None, n.op)
             if n.freed and (x is None or x.call is None) and needs_saved(n):
                 raise freed_error(n)
             if n.op.joint is not None or (x is not None and (
@@ -303,7 +303,7 @@ def slow(call: Call, task: Task, n: Node, g: Any, xp: Any) -> None:
     else:
         grads = node_grads(task, n, x, g, xp, create, None)
     if x is not None and x.post is not None:
-        grads = run_posthooks(create, x.post, grads, g)
+        grads = run_posthooks(create, x.post, grads, g, n.op)
     deliver(call, task, n, grads, g, xp)
 
 

@@ -10,6 +10,7 @@ import _thread
 from typing import Any, Final, cast
 
 from .objects import Extra, LeafHooks, TensorBase, array_of, cell_of, make
+from .op import Op
 from .state import state
 from .tasks import Call, Task
 
@@ -89,27 +90,41 @@ def run_tensor_hooks(call: Call, x: Extra, g: Any) -> Any:
     return g
 
 
-def run_prehooks(create: bool, pre: list[Any], g: Any, multi: bool) -> Any:
+def shown(op: Op, g: Any) -> list[Any]:
+    """The output gradients that hooks of a node see: outputs that are never differentiable (indices) have none."""
+    flags = op.outputs
+    if len(flags) == 0 or op.view:
+        return list(g)
+    return [y for y, f in zip(g, flags) if f]
+
+
+def run_prehooks(create: bool, pre: list[Any], g: Any, multi: bool, op: Op | None) -> Any:
     """Prehooks of a node: each gets and may replace the tuple of output gradients."""
     for h in list(pre):
         if multi:
-            args = tuple([None if y is None else as_tensor(y) for y in g]) if g is not None else None
+            seen = g if op is None or g is None else shown(op, g)
+            args = tuple([None if y is None else as_tensor(y) for y in seen]) if g is not None else None
         else:
             args = (None if g is None else as_tensor(g),)
         r = call_hook(h[1], (args,))
         if r is not None:
             values = r if isinstance(r, tuple) else (r,)
             if multi:
-                g = [None if y is None else value_of(checked(y, None, "prehook"), create) for y in values]
+                new = [None if y is None else value_of(checked(y, None, "prehook"), create) for y in values]
+                if op is None or g is None or len(new) == len(g):
+                    g = new
+                else:
+                    rest = list(new)
+                    g = [rest.pop(0) if f and rest else None for f in op.outputs]
             else:
                 g = None if values[0] is None else value_of(checked(values[0], None, "prehook"), create)
     return g
 
 
-def run_posthooks(create: bool, post: list[Any], grads: list[Any], g: Any) -> list[Any]:
+def run_posthooks(create: bool, post: list[Any], grads: list[Any], g: Any, op: Op | None) -> list[Any]:
     """Hooks of a node: each gets (input gradients, output gradients) and may replace the former."""
     if isinstance(g, list):
-        outs = tuple([None if y is None else as_tensor(y) for y in g])
+        outs = tuple([None if y is None else as_tensor(y) for y in (g if op is None else shown(op, g))])
     else:
         outs = (None if g is None else as_tensor(g),)
     for h in list(post):
@@ -148,7 +163,7 @@ def finish_leaf(call: Call, task: Task) -> None:
     if not call.accumulate or (call.pruned and task.wanted is None):
         return
     if h is not None and len(h.pre) != 0:
-        g = run_prehooks(create, h.pre, g, False)
+        g = run_prehooks(create, h.pre, g, False, None)
         owned = False
     if g is None:
         return
@@ -182,4 +197,4 @@ def finish_leaf(call: Call, task: Task) -> None:
         for pair in list(h.post_acc):
             call_hook(pair[1], (t,))
         if len(h.post) != 0:
-            run_posthooks(create, h.post, [], g)
+            run_posthooks(create, h.post, [], g, None)

@@ -185,6 +185,10 @@ def setitem(t: TensorBase, key: Any, value: Any) -> None:
             raise RuntimeError(
                 f"Index put requires the source and destination dtypes match, got {t.dtype} for the destination and "
                 f"{value.dtype} for the source. Convert the value with .to({t.dtype}).")
+    if value._array is not None and t._array is not None and np.may_share_memory(t._array, value._array):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+            "location. Please clone() the tensor before performing the operation.")
     apply_inplace(INDEX_PUT, [t, value], (plan,))
 
 

@@ -143,6 +143,9 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 def _index_put_add(a: np.ndarray, values: np.ndarray, plan: Any) -> np.ndarray:
     target = indexing.index(a, plan)
+    if values.ndim > target.ndim or any(n not in (1, m) for n, m in zip(values.shape[::-1], target.shape[::-1], strict=False)):
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result "
+                           f"of shape {list(target.shape)}")
     return a + indexing.index_backward(np.array(np.broadcast_to(values, target.shape)), a.shape, plan)
 
 
@@ -150,3 +153,5 @@ INDEX_PUT_ADD = primitive("index_put_add", _index_put_add, inputs=("self", "valu
                           expr=KERNEL, node="IndexPutBackward0", self=lambda xp, g: g,
                           values=lambda xp, g, values_shape, plan: xp.index_values(g, values_shape, plan))
 
+for _op in (INDEX_PUT, INDEX_PUT_ADD):
+    _op.no_overlap = True

@@ -298,7 +298,8 @@ class Storage:
             if dtype_of(source) != d:
                 raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
             set_array(self, array_of(source))
-            cell = self._cell = cell_of(source)
+            self._cell = cell_of(source)
+            return self                 # its memory has not changed: what was saved of it is as it was
         else:
             if isinstance(source, TensorBase):
                 source = source.untyped_storage()
