@@ -11,7 +11,7 @@ from . import distance, parts, rearranging, shape, shuffle, splitting, strided, 
 from . import dropout, random, random_fills, random_samples  # noqa: F401
 from . import index_slices, masked, scatter  # noqa: F401
 from . import convolution, embedding, losses, losses_binary, losses_classes, losses_likelihood, losses_margin  # noqa: F401
-from . import attention, grids, normalization, pooling, similarity, softmax, vision  # noqa: F401
+from . import attention, grids, normalization, pooling, pooling_fractional, similarity, softmax, vision  # noqa: F401
 from . import recurrent  # noqa: F401
 from . import cumulative, differences, extrema, norms, search, sorting, statistics, triangles  # noqa: F401
 from . import fft, linalg_factors, linalg_inverse, linalg_norms  # noqa: F401

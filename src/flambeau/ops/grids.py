@@ -234,3 +234,13 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
         raise RuntimeError(f"grid_sampler(): expected input and grid to have same dtype, but input has {dtype_of(a).name} and grid "
                            f"{dtype_of(g).name}")
     return _sample(a, g, mode, padding_mode, bool(align_corners))
+
+
+def _grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
+    """`nn.functional.grid_sample` with modes given by number: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection."""
+    return grid_sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
+
+
+for _name, _size in (("grid_sampler", (4, 5)), ("grid_sampler_2d", (4, 5)), ("grid_sampler_3d", (3, 2, 4))):
+    public(name=_name, method=False, out=False, samples=lambda t, _size=_size: [
+        call(t(1, 2, *_size), t(1, *[2] * len(_size), len(_size), low=-1.2, high=1.2), 0, 1, False)])(_grid_sampler)
