@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.engine import run_backward
-from flambeau.core.errors import AutogradError, unused_error
+from flambeau.core.errors import AutogradError, meta_backward_error, unused_error
 from flambeau.core.objects import Node, TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.state import state
 from flambeau.core.views import grad_fn
@@ -28,6 +28,8 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
         raise RuntimeError(f"got {len(roots)} tensors and {len(gradients)} gradients: give one gradient for each tensor")
     seeds = []
     for i, (root, g) in enumerate(zip(roots, gradients, strict=True)):
+        if isinstance(root, TensorBase) and root.requires_grad and root.is_meta:
+            raise meta_backward_error(shape_of(root))
         if not isinstance(root, TensorBase):
             if g is None:
                 raise RuntimeError(f"{what}: a GradientEdge needs an explicit gradient")

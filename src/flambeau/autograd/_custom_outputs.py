@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.core.apply import apply1
 from flambeau.core.errors import leaf_inplace_error
 from flambeau.core.inplace import rebase
 from flambeau.core.objects import Node, TensorBase, array_of, cell_of, dtype_of, extra_of, requires, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.core.saved import ALIAS
 from flambeau.core.state import set_grad_enabled, state
 from flambeau.core.views import is_leaf, move_retain
@@ -98,10 +98,10 @@ def _rewritten(cls: Any, node: Any, t: TensorBase, i: int, is_input: bool, n_out
     if t._view is not None and requires(t) and is_leaf(t._view.base):
         raise leaf_inplace_error(t, True, cls.__name__ + ".apply")
     if not is_input:
-        warnings.warn(
+        warn_user(
             f"{cls.__name__}: only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, "
             "there is no "
-            "need to pass it to mark_dirty().", UserWarning, stacklevel=5)
+            "need to pass it to mark_dirty().")
     if t._view is not None:
         if n_outputs > 1:
             raise RuntimeError(

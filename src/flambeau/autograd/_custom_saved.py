@@ -6,11 +6,11 @@ that keeps it); anything else was computed inside forward, where nothing is reco
 
 from __future__ import annotations
 
-import warnings
 import weakref
 
 from flambeau.core.errors import inference_save_error, node_text
 from flambeau.core.objects import Node, Packed, TensorBase, array_of, cell_of, dtype_of, make, make_as, requires
+from flambeau.core.origin import warn_user
 from flambeau.core.saved import check, pack, unpacked
 from flambeau.core.state import grad_enabled, state
 from flambeau.core.views import grad_fn
@@ -105,9 +105,9 @@ def warn_intermediate(node: Node, saved: Saved, i: int) -> None:
     if name in _told or not state.is_float(dtype_of(make(saved.array))):
         return
     _told.add(name)
-    warnings.warn(
+    warn_user(
         f"{name}: tensor {i} given to save_for_backward is an intermediate: it is neither an input nor an output of "
         "forward, "
         "so a second derivative (create_graph=True) takes it as a constant and is wrong if it depends on the inputs. Save "
         "inputs and compute it again in backward, or return it as an extra output; if it is a constant, such as a mask, "
-        f"ignore this. Recorded by {node_text(node)}.", UserWarning, stacklevel=4)
+        f"ignore this. Recorded by {node_text(node)}.")

@@ -14,6 +14,7 @@ import numpy as np
 
 from flambeau.core.errors import AutogradError, node_text
 from flambeau.core.objects import Node, TensorBase, array_of, extra_of
+from flambeau.core.origin import warn_user
 from flambeau.core.state import anomaly_changed, local, state
 from flambeau.core.tasks import current_call
 
@@ -131,11 +132,11 @@ def report(node: Node) -> None:
         kept = current.extra.traceback if current.extra is not None else None
         if kept is None:
             if seen == 0:
-                warnings.warn(
+                warn_user(
                     f"Error detected in {current.op.node_name}. No forward pass information available. Enable detect "
                     "anomaly during "
                     "forward pass for more information. It was recorded by "
-                    f"{node_text(current)}.", UserWarning, stacklevel=2)
+                    f"{node_text(current)}.")
             return
         stack, parent = kept
         lines = "".join(stack.format())
@@ -145,7 +146,7 @@ def report(node: Node) -> None:
             text = (f"\n\nPrevious calculation was induced by {current.op.node_name}. Traceback of forward call that "
                     "induced the "
                     f"previous calculation:\n{lines}")
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn_user(text)
         current, seen = parent, seen + 1
 
 

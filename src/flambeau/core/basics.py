@@ -6,7 +6,7 @@ from typing import Any
 from mypy_extensions import mypyc_attr
 
 from .dtype import CPU, META, STRIDED, dtype_of_array
-from .errors import AutogradError
+from .errors import AutogradError, forward_line
 from .objects import (
     Cell,
     TensorBase,
@@ -186,9 +186,11 @@ def set_requires_grad(t: TensorBase, on: bool) -> None:
     """The setter's rules: only leaves may change, only floating and complex tensors may require grad."""
     if not on:
         if not is_leaf(t):
+            n = grad_fn(t)
+            made = "" if n is None else " It is the result of %s, at %s." % (n.op.node_name, forward_line(n))
             raise AutogradError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-                "subgraph that doesn't require differentiation use var_no_grad = var.detach().")
+                "you can only change requires_grad flags of leaf variables, and this tensor was computed." + made + " To use "
+                "its values without gradient, take y = x.detach(); to compute it without recording, use torch.no_grad().")
         v = t._view
         if v is not None and v.base._rg and not t._rg:
             raise AutogradError(

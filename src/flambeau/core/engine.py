@@ -6,7 +6,7 @@ broadcasting and casts). A leaf is finished as soon as its last reader has run. 
 from __future__ import annotations
 
 from heapq import heappop
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from mypy_extensions import i64
 
@@ -268,8 +268,9 @@ def step(call: Call, task: Task, n: Node, g: Any, xp: Any, create: bool) -> None
                     if gi is not None:
                         if state.n_anomaly != 0:
                             state.check_nan(n, k, gi)
-                        if gi is g and not create and not t.is_node and t.grad is None:
-                            gi = state.xp.clone(g)
+                        if (gi is g and not create and not t.is_node and t.grad is None
+                                and shape_of(cast(TensorBase, t.target)) == n.shape):
+                            gi = state.xp.clone(g)      # `fit` would not make it anew
                         if fitted and not t.several and (kind != 0 or create or gi.dtype is n.dtype):
                             accumulate(t, gi, xp, create)
                         else:
@@ -469,14 +470,22 @@ def replay_tensor(v: View, t: Any) -> Any:
     return state.ops.replay_part(v.op, t, v.params)
 
 
+COMPUTING: Final = "while computing the gradient of "
+
+
 def annotate(error: BaseException, n: Node) -> None:
-    """Say in the exception which forward line's derivative failed; once."""
+    """Say in the exception which forward line's derivative failed; once, and not if its message says so."""
     e: Any = error
-    if getattr(e, "__notes__", None):
-        return
+    notes: Any = getattr(e, "__notes__", None)
+    if notes is not None:
+        for note in notes:
+            if str(note).startswith(COMPUTING):
+                return
     if state.n_anomaly != 0:
         state.report(n)
-    e.add_note("while computing the gradient of " + node_text(n))
+    text = node_text(n)
+    if text not in str(e):
+        e.add_note(COMPUTING + text)
 
 
 def ones_seed(t: TensorBase) -> Any:

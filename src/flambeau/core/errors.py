@@ -4,13 +4,12 @@ The classes are subclasses of those that PyTorch raises, so that `except Runtime
 """
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from mypy_extensions import i64, mypyc_attr
 
-from .objects import VERSION_MASK, Cell, Node, TensorBase
-from .origin import quoted, scope_path, source_line
+from .objects import VERSION_MASK, Cell, Node, TensorBase, edge, shape_of
+from .origin import quoted, scope_path, source_line, warn_user
 
 
 @mypyc_attr(native_class=False)
@@ -45,27 +44,49 @@ def dtype_text(dtype: Any) -> str:
     return str(dtype)
 
 
-def version_error(n: Node, what: str, c: Cell, had: i64, shape: Any, dtype: Any) -> RuntimeError:
-    writer = c.op.name + "_" if c.op is not None and not c.op.name.endswith("_") else (
-        c.op.name if c.op is not None else "an in-place operation")
+def of_leaf(n: Node, i: i64) -> bool:
+    """Whether input i of n is a leaf, or a view of one."""
+    e = edge(n, i)
+    while isinstance(e, Node) and e.op.view:
+        e = edge(e, 0)
+    return e is not None and not isinstance(e, Node)
+
+
+def version_error(n: Node, what: str, i: i64, c: Cell, had: i64, shape: Any, dtype: Any) -> RuntimeError:
+    """what: "output", or "input 'weight'" of number i."""
+    writer = "an in-place operation" if c.op is None else c.op.name
+    if c.op is not None and not writer.endswith(("_", ")")):
+        writer += "_"
+    if writer.endswith(")"):
+        fix = ("the graph holds the values from before the step. Compute the loss again after it, or run every backward "
+               "through this graph before it.")
+    elif i >= 0 and of_leaf(n, i):
+        fix = ("the graph holds the values from before the write. Compute the loss again after it, or run every backward "
+               "through this graph before it.")
+    else:
+        fix = "use the out-of-place form there (y = y.%s(...) instead of y.%s(...)), or change a clone() of it." % (
+            writer.rstrip("_"), writer) if c.op is not None else "change a clone() of it."
     now: i64 = c.stamp & VERSION_MASK
     was: i64 = had & VERSION_MASK
     return SavedValueError(
         "one of the variables needed for gradient computation has been modified by an inplace operation.\n"
         "  saved:    the %s of %s (a tensor of shape %s, %s) was saved at version %d by\n            %s\n"
         "  modified: %s made it version %d at\n            %s\n"
-        "  fix:      use the out-of-place form there (y = y.%s(...) instead of y.%s(...)), or change a clone() of it." % (
+        "  fix:      %s" % (
             what, n.op.node_name, shape_text(shape), dtype_text(dtype), int(was), node_text(n), writer, int(now),
-            quoted(c.code, c.lasti), writer.rstrip("_"), writer))
+            quoted(c.code, c.lasti), fix))
 
 
 def data_write_warning(n: Node, what: str, c: Cell) -> None:
-    warnings.warn(
+    """Once for each write: a weight that many nodes saved is one mistake."""
+    if c.warned == c.stamp:
+        return
+    c.warned = c.stamp
+    warn_user(
         "a value saved for backward was changed through .data, which autograd cannot see: the gradient computed now "
         f"uses the changed value and may be wrong.\n  saved:    the {what} of {node_text(n)}\n"
         f"  modified: through .data, at {quoted(c.code, c.lasti)}\n"
-        "  fix:      write under torch.no_grad() instead of through .data: then this is an error that names both lines.",
-        UserWarning, stacklevel=2)
+        "  fix:      write under torch.no_grad() instead of through .data: then this is an error that names both lines.")
 
 
 def freed_error(n: Node) -> RuntimeError:
@@ -86,16 +107,17 @@ def no_grad_error(index: i64, t: TensorBase, why: str) -> RuntimeError:
 
 
 def leaf_inplace_error(t: TensorBase, of_view: bool, op_name: str) -> RuntimeError:
-    if of_view:
+    v = t._view
+    if of_view and v is not None:
         return InplaceError(
-            "a view of a leaf Variable that requires grad is being used in an in-place operation: {} would overwrite the "
-            "values of a leaf (shape {}), whose gradient is taken with respect to what it holds. To update a parameter, "
-            "write inside `with torch.no_grad():`; to compute with changed values, change a clone().".format(
-                op_name, shape_text(t.shape if hasattr(t, "shape") else ())))
+            "a view of a leaf Variable that requires grad is being used in an in-place operation: %s would overwrite, through "
+            "a view of shape %s, values of a leaf of shape %s, whose gradient is taken with respect to what it holds. To update "
+            "a parameter, write inside `with torch.no_grad():`; to compute with changed values, change a clone()." % (
+                op_name, shape_text(shape_of(t)), shape_text(shape_of(v.base))))
     return InplaceError(
-        "a leaf Variable that requires grad is being used in an in-place operation: {} would overwrite its values (shape "
-        "{}). To update a parameter, write inside `with torch.no_grad():`; to compute with changed values, use the "
-        "out-of-place form or change a clone().".format(op_name, shape_text(t.shape if hasattr(t, "shape") else ())))
+        "a leaf Variable that requires grad is being used in an in-place operation: %s would overwrite its values (shape "
+        "%s). To update a parameter, write inside `with torch.no_grad():`; to compute with changed values, use the "
+        "out-of-place form or change a clone()." % (op_name, shape_text(shape_of(t))))
 
 
 def view_error(t: TensorBase, n: Node | None, name: str, creation: str, indirect: bool, nr: i64) -> RuntimeError:
@@ -150,3 +172,10 @@ def forward_line(n: Node) -> str:
 
 def line_text(n: Node) -> str:
     return source_line(n.code, n.lasti)
+
+
+def meta_backward_error(shape: Any) -> NotImplementedError:
+    return NotImplementedError(
+        "backward on the meta device is not supported: a meta tensor (here of shape %s) keeps shape and dtype only, so there "
+        "are no values whose gradient could be computed. Run the model on the CPU (a module: module.to_empty(device='cpu'), "
+        "then initialise it; a tensor: torch.empty_like(t, device='cpu')) and call backward there." % shape_text(shape))

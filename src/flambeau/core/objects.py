@@ -33,6 +33,7 @@ class Cell:
         self.op: Op | None = None    # the last write: operator, code object, instruction
         self.code: Any = None
         self.lasti: Any = None
+        self.warned: i64 = -1        # the stamp of which a spoilt saved value was reported
         self.origin: Cell | None = None   # for `.data`: the cell of the tensor it was taken from
 
 

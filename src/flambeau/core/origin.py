@@ -2,7 +2,11 @@
 from __future__ import annotations
 
 import linecache
+import sys
+import warnings
 from typing import Any
+
+from .state import state
 
 
 def position(code: Any, lasti: Any) -> Any:
@@ -76,3 +80,16 @@ def scope_path(scope: Any) -> str:
     path = ".".join(names)
     cls = str(scope[1])
     return path + " (" + cls + ")" if path else cls
+
+
+def warn_user(text: str, category: Any = UserWarning) -> None:
+    """Warn at the user's line: the innermost frame outside the files of this package, however deep we are."""
+    f = sys._getframe(0)
+    while f.f_code.co_filename in state.internal:
+        b: Any = f.f_back
+        if b is None:
+            break
+        f = b
+    g: Any = f.f_globals
+    warnings.warn_explicit(text, category, f.f_code.co_filename, f.f_lineno, g.get("__name__", "<unknown>"),
+                           g.setdefault("__warningregistry__", {}), g)

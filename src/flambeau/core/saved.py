@@ -170,13 +170,13 @@ def release(n: Node, by: Any) -> None:
             i += 5
 
 
-def check(n: Node, c: Cell | None, had: i64, what: str, s: Any) -> None:
-    """The saved value must be as it was."""
+def check(n: Node, c: Cell | None, had: i64, what: str, s: Any, i: i64 = -1) -> None:
+    """The saved value, of input i if it is one, must be as it was."""
     if c is not None and c.stamp != had:
         if isinstance(s, Packed):
             s = s.value
         if (c.stamp & VERSION_MASK) != (had & VERSION_MASK):
-            raise version_error(n, what, c, had, s.shape, s.dtype)
+            raise version_error(n, what, i, c, had, s.shape, s.dtype)
         data_write_warning(n, what, c)
 
 
@@ -205,7 +205,7 @@ def read_input(n: Node, i: i64, create: bool) -> Any:
         c = cast(Cell | None, m[(i - 2) * 5 + 3])
         had = cast(int, m[(i - 2) * 5 + 4])
     if c is not None and c.stamp != had:
-        check(n, c, had, input_name(n, i), s)
+        check(n, c, had, input_name(n, i), s, i)
     if not create:
         if isinstance(s, Packed):
             return array_of(unpacked(s))

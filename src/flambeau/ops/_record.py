@@ -6,7 +6,7 @@ and the Tensor method, the function, the in-place and `out=` forms, stubs, docum
 
     sin = pointwise("sin", np.sin, expr="sin(self)", self=lambda xp, g, self: g * xp.conj(xp.cos(self)), ...)
 
-How to add an operator is written in CONTRIBUTING.md.
+How to add an operator is written in docs/adding-an-operator.md.
 """
 
 from __future__ import annotations

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.objects import TensorBase, array_of, cell_of, make, user_frame
-from flambeau.core.op import Op, slot
+from flambeau.core.op import Op
 from flambeau.core.state import quiet2
 from flambeau.core.state import state as core
 
 from ._segments import SMALL, Pack, Same, Segment, pieces, real
 from .optimizer import Optimizer, run_closure
 
-_ADD = slot("add")
+_steps: dict[type, Op] = {}       # who wrote, for errors: "SGD.step()"
 _CHANGING = frozenset(("params", "param_names", "lr", "initial_lr"))       # options that `key` leaves out
 _FIXED = (bool, int, float, str, tuple, type(None))
 
@@ -63,6 +63,13 @@ def count_writes(op: Op, tensors: list) -> None:
             o = c.origin
             o.stamp += 4294967296       # a write that autograd does not see, as through `.data`
             o.op, o.code, o.lasti = op, code, instruction
+
+
+def _writer(kind: type) -> Op:
+    op = _steps.get(kind)
+    if op is None:
+        op = _steps[kind] = Op(kind.__name__ + ".step()")
+    return op
 
 
 class Batch:
@@ -174,7 +181,7 @@ class Elementwise(Optimizer):
     def _run_quietly(self, batches: list[Batch], numbers: list) -> None:
         for batch, values in zip(batches, numbers, strict=True):
             self._run_batch(batch, values)
-            count_writes(_ADD, batch.params)
+            count_writes(_writer(type(self)), batch.params)
             for tensors in batch.states:
                 for t in tensors:
                     if t._cell is not None:

@@ -108,8 +108,12 @@ class Optimizer:
         self.param_groups = []
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list: the model has no registered parameters, "
-                             "or a generator such as model.parameters() was used up before")
+            raise ValueError(
+                f"optimizer got an empty parameter list: {type(self).__name__} has nothing to update. Either an "
+                "iterator was used up before: model.parameters() is a generator that can be run through once, so "
+                "call it again here or keep list(model.parameters()); or the layers are not registered: put them into "
+                "nn.ModuleList or nn.ModuleDict instead of a plain list or dict, and call super().__init__() first; or "
+                "the model has no parameters, and needs no optimizer.")
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.basics import add_post_accumulate_hook, add_tensor_hook
 from flambeau.core.errors import AutogradError, forward_line
 from flambeau.core.objects import TensorBase, requires
+from flambeau.core.origin import warn_user
 from flambeau.core.state import state
 from flambeau.core.views import grad_fn
 from flambeau.utils.hooks import RemovableHandle
@@ -114,13 +114,13 @@ def warn_non_leaf_grad(t: TensorBase) -> None:
     """`.grad` of a tensor that keeps none was read."""
     node = t._node
     where = "" if node is None else " It was computed at " + forward_line(node) + "."
-    warnings.warn(
+    warn_user(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
         "populated "
         "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
         ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
         "leaf "
-        "Tensor instead." + where, UserWarning, stacklevel=3)
+        "Tensor instead." + where)
 
 
 state.non_leaf_grad = warn_non_leaf_grad
