@@ -21,7 +21,7 @@ import numpy as np
 from flambeau.core.apply import apply_n
 from flambeau.core.dtype import dtype_of_array
 from flambeau.core.inplace import apply_inplace2
-from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 from flambeau.kernels import norm as kernel
@@ -269,15 +269,11 @@ def normalise_batch(a: Any, running_mean: Any, running_var: Any, weight: Any, bi
         return apply_n(BATCH_EVAL, [a, weight, bias, running_mean, running_var], (eps,))
     if running_mean is None and running_var is None:
         return apply_n(BATCH, [a, weight, bias], (eps,))[0]
-    mean, var = running_mean, running_var
-    if mean is None:
-        mean = make(np.zeros(shape[1], dtype_of(var)))
-    if var is None:
-        var = make(np.zeros(shape[1], dtype_of(mean)))
-    out, _, _, new_mean, new_var = apply_n(BATCH_UPDATE, [a, weight, bias, mean, var], (float(momentum), eps))
-    if running_mean is not None and prod(shape):
+    if running_mean is None or running_var is None:
+        raise ValueError("batch_norm: running_mean and running_var must either both be None or neither be None")
+    out, _, _, new_mean, new_var = apply_n(BATCH_UPDATE, [a, weight, bias, running_mean, running_var], (float(momentum), eps))
+    if prod(shape):
         apply_inplace2(_COPY, running_mean, new_mean)
-    if running_var is not None and prod(shape):
         apply_inplace2(_COPY, running_var, new_var)
     return out
 
@@ -493,7 +489,7 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     >>> flambeau.nn.functional.local_response_norm(flambeau.tensor([[[0.]]]), 1).tolist()
     [[[0.0]]]
     """
-    from .padding import pad      # the public function
+    from .padding import pad  # the public function
     from .pooling import avg_pool2d
 
     a: Any = tensor(input, "local_response_norm")
