@@ -13,9 +13,6 @@ from .parameter import Buffer, Parameter
 _INSTEAD = {
     "quantized": "quantisation is not supported: keep the floating-point layers.",
     "SyncBatchNorm": "there is one process: use BatchNorm1d, 2d or 3d.",
-    "RNN": "loop over time with RNNCell.",
-    "LSTM": "loop over time with LSTMCell.",
-    "GRU": "loop over time with GRUCell.",
     "MultiheadAttention": "write the attention with Linear and nn.functional.scaled_dot_product_attention or "
                           "softmax.",
     "UninitializedParameter": "give the sizes: lazy layers are not supported yet.",

@@ -1,16 +1,326 @@
-"""Recurrent cells."""
+"""Recurrent layers over sequences, and cells for a single step."""
 
 from __future__ import annotations
 
 import math
+import numbers
+import warnings
 from typing import Any
 
 import flambeau
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.parameter import Parameter
+from flambeau.nn.utils.rnn import PackedSequence
+from flambeau.ops.recurrent import recurrent_layer
 
 from .module import Module
+
+_GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
+_SUFFIXES = ("", "_reverse")
+
+
+class RNNBase(Module):
+    """Recurrent layers one upon the other, each in one direction or both.
+
+    Args:
+        mode: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU".
+        input_size: D, features of the input. hidden_size: H, features of the state.
+        num_layers: how many layers.
+        bias: each gate has two biases.
+        batch_first: input and output are (N, L, D) instead of (L, N, D); states never are.
+        dropout: probability, on the outputs of all layers but the last, in training.
+        bidirectional: a second set of weights reads backwards; outputs are joined, (L, N, 2 H).
+        proj_size: of LSTM: h has this many features, by a product with weight_hr; 0 for none.
+
+    Initial values are uniform in +-1/sqrt(H).
+    """
+
+    __constants__ = ["mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
+                     "bidirectional", "proj_size"]
+    __jit_unused_properties__ = ["all_weights"]
+
+    def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+                 device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout) if isinstance(dropout, numbers.Number) else dropout  # type: ignore[arg-type]
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._check_arguments(dropout)
+        if mode not in _GATES:
+            raise ValueError(f"Unrecognized RNN mode: {mode}")
+        rows, out = _GATES[mode] * hidden_size, proj_size or hidden_size
+        n_directions = 2 if bidirectional else 1
+        self._flat_weights_names: list[str] = []
+        self._all_weights: list[list[str]] = []
+        for layer in range(num_layers):
+            for suffix in _SUFFIXES[:n_directions]:
+                shapes = {"weight_ih": (rows, input_size if layer == 0 else out * n_directions),
+                          "weight_hh": (rows, out)}
+                if bias:
+                    shapes["bias_ih"] = shapes["bias_hh"] = (rows,)
+                if proj_size:
+                    shapes["weight_hr"] = (proj_size, hidden_size)
+                names = [f"{name}_l{layer}{suffix}" for name in shapes]
+                for name, shape in zip(names, shapes.values(), strict=True):
+                    setattr(self, name, Parameter(flambeau.empty(shape, device=device, dtype=dtype)))
+                self._all_weights.append(names)
+                self._flat_weights_names.extend(names)
+        self.reset_parameters()
+
+    def _check_arguments(self, dropout: Any) -> None:
+        if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:  # type: ignore[operator]
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
+                             f"being zeroed, got {dropout!r}")
+        if dropout > 0 and self.num_layers == 1:  # type: ignore[operator]
+            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+                          f"num_layers greater than 1, but got dropout={dropout} and num_layers={self.num_layers}. Put "
+                          "a Dropout layer after this one instead.", stacklevel=4)
+        for name, kind in (("hidden_size", int), ("num_layers", int), ("batch_first", bool)):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise TypeError(f"{name} should be of type {kind.__name__}, got: {type(value).__name__}")
+        for name in ("input_size", "hidden_size", "num_layers"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be greater than zero, got {getattr(self, name)}")
+        if self.proj_size < 0:
+            raise ValueError("proj_size should be a positive integer or zero to disable projections, got "
+                             f"{self.proj_size}")
+        if self.proj_size >= self.hidden_size:
+            raise ValueError(f"proj_size has to be smaller than hidden_size, got {self.proj_size} and "
+                             f"{self.hidden_size}")
+
+    def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The weights of each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights(self) -> list[Any]:
+        return [getattr(self, name) for name in self._flat_weights_names]
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do: on the CPU weights need not lie together."""
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        for name, default in (("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False),
+                              ("dropout", 0), ("bidirectional", False)):
+            value = getattr(self, name)
+            if value != default:
+                text += f", {name}={value}"
+        return text
+
+    def _weights(self, names: list[str]) -> list[Any]:
+        """w_ih, w_hh, b_ih, b_hh, w_hr of one layer and direction, None where absent."""
+        own = self._parameters
+        found = [own[n] if n in own else getattr(self, n) for n in names]
+        if not self.bias:
+            found[2:2] = [None, None]
+        return found if self.proj_size else [*found, None]
+
+    def check_input(self, input: Any, batch_sizes: Any) -> None:
+        """Refuse an input whose dtype or size is not the layer's."""
+        weight = getattr(self, self._flat_weights_names[0])
+        if input.dtype != weight.dtype:
+            raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert "
+                             f"input: input.to({weight.dtype}), or convert model: model.to({input.dtype})")
+        expected = 3 if batch_sizes is None else 2
+        if input.dim() != expected:
+            raise RuntimeError(f"input must have {expected} dimensions, got {input.dim()}")
+        if input.size(-1) != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
+                               f"{input.size(-1)}")
+        if batch_sizes is None and input.size(1 if self.batch_first else 0) == 0:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+
+    def get_expected_hidden_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
+        """(layers * directions, N, H): the shape of a state."""
+        if batch_sizes is not None:
+            n = int(batch_sizes[0])
+        else:
+            n = input.size(0) if self.batch_first else input.size(1)
+        return (self.num_layers * (2 if self.bidirectional else 1), n, self.proj_size or self.hidden_size)
+
+    def check_hidden_size(self, hx: Any, expected_hidden_size: tuple[int, int, int],
+                          msg: str = "Expected hidden size {}, got {}") -> None:
+        """Refuse a state of another shape."""
+        if tuple(hx.size()) != tuple(expected_hidden_size):
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.size())))
+
+    def check_forward_args(self, input: Any, hidden: Any, batch_sizes: Any) -> None:
+        """Refuse an input or a state that does not fit the layer."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Any) -> Any:
+        """The state in another order of the batch."""
+        return hx if permutation is None else hx.index_select(1, permutation)
+
+    def _run(self, input: Any, states: list, sizes: tuple | None) -> tuple[Any, list]:
+        """The output and the last states, of an input (L, N, D) or of packed rows."""
+        n_directions = 2 if self.bidirectional else 1
+        firsts = [None if s is None else s.unbind(0) for s in states]
+        lasts: list[list[Any]] = [[] for _ in states]
+        x = input
+        for layer in range(self.num_layers):
+            outs = []
+            for direction in range(n_directions):
+                k = layer * n_directions + direction
+                result = recurrent_layer(self.mode, x, [None if f is None else f[k] for f in firsts],
+                                         self._weights(self._all_weights[k]), sizes, direction == 1)
+                outs.append(result[0])
+                for last, state in zip(lasts, result[1:], strict=True):
+                    last.append(state)
+            x = outs[0] if n_directions == 1 else flambeau.cat(outs, -1)
+            if self.dropout and self.training and layer < self.num_layers - 1:
+                x = F.dropout(x, self.dropout, True)
+        return x, [s[0].unsqueeze(0) if len(s) == 1 else flambeau.stack(s, 0) for s in lasts]
+
+    def _forward(self, input: Any, hx: tuple | None) -> tuple[Any, list]:
+        """The output, packed as the input is, and the last states; hx: the first states."""
+        n_states = 2 if self.mode == "LSTM" else 1
+        words = "hx and cx" if n_states == 2 else "hx"
+        states = [None] * n_states if hx is None else list(hx)
+        packed = input if isinstance(input, PackedSequence) else None
+        sizes = None
+        if packed is not None:
+            input = packed.data
+            sizes = tuple(int(n) for n in packed.batch_sizes.tolist())
+            batched = True
+        else:
+            if input.dim() not in (2, 3):
+                raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+            batched = input.dim() == 3
+            wrong = [s for s in states if s is not None and s.dim() != input.dim()]
+            if wrong:
+                dims = ", ".join(f"{s.dim()}-D" for s in states)
+                what = f"({dims}) tensors" if n_states == 2 else f"{dims} tensor"
+                kind = "batched 3-D" if batched else "unbatched 2-D"
+                raise RuntimeError(f"For {kind} input, {words} should also be {input.dim()}-D but got {what}")
+            if not batched:
+                input = input.unsqueeze(0 if self.batch_first else 1)
+                states = [None if s is None else s.unsqueeze(1) for s in states]
+        if packed is not None:
+            states = [None if s is None else self.permute_hidden(s, packed.sorted_indices) for s in states]
+        self.check_input(input, sizes)
+        if hx is not None:
+            layers, n, width = self.get_expected_hidden_size(input, sizes)
+            names = ["hidden[0]", "hidden[1]"] if n_states == 2 else ["hidden"]
+            for name, s, w in zip(names, states, (width, self.hidden_size), strict=False):
+                self.check_hidden_size(s, (layers, n, w), f"Expected {name} size {{}}, got {{}}")
+        swap = self.batch_first and packed is None
+        out, lasts = self._run(input.transpose(0, 1) if swap else input, states, sizes)
+        if packed is not None:
+            lasts = [self.permute_hidden(s, packed.unsorted_indices) for s in lasts]
+            return PackedSequence(out, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices), lasts
+        if swap:
+            out = out.transpose(0, 1)
+        if not batched:
+            out, lasts = out.squeeze(0 if self.batch_first else 1), [s.squeeze(1) for s in lasts]
+        return out, lasts
+
+
+class RNN(RNNBase):
+    """h_t = tanh(W_ih x_t + b_ih + W_hh h_{t-1} + b_hh), or with relu for tanh; see `RNNBase` for the arguments.
+
+    Args:
+        nonlinearity: "tanh" or "relu", the fourth argument.
+
+    Returns (of a call with input (L, N, D) and optionally h_0 (layers * directions, N, H)):
+        The states of the last layer (L, N, directions * H), and the last states h_n.
+
+    >>> output, h_n = flambeau.nn.RNN(3, 4)(flambeau.ones(5, 2, 3))
+    >>> output.shape, h_n.shape
+    (torch.Size([5, 2, 4]), torch.Size([1, 2, 4]))
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if kwargs.get("proj_size", 0):
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        if len(args) > 3:
+            nonlinearity, args = args[3], args[:3] + args[4:]
+        else:
+            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        self.nonlinearity = nonlinearity
+        super().__init__("RNN_" + nonlinearity.upper(), *args, **kwargs)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        out, lasts = self._forward(input, None if hx is None else (hx,))
+        return out, lasts[0]
+
+
+class GRU(RNNBase):
+    """Gated recurrent unit over sequences; see `RNNBase` for the arguments. Source: Cho et al., 2014,
+    arXiv:1406.1078; the reset gate acts after the matrix product.
+
+    Returns (of a call with input (L, N, D) and optionally h_0 (layers * directions, N, H)):
+        The states of the last layer (L, N, directions * H), and the last states h_n.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if "proj_size" in kwargs:
+            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+        super().__init__("GRU", *args, **kwargs)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        out, lasts = self._forward(input, None if hx is None else (hx,))
+        return out, lasts[0]
+
+
+class LSTM(RNNBase):
+    """Long short-term memory over sequences; see `RNNBase` for the arguments. Source: Hochreiter and Schmidhuber,
+    1997; Sak et al., 2014, arXiv:1402.1128 (proj_size).
+
+    Returns (of a call with input (L, N, D) and optionally (h_0, c_0), each (layers * directions, N, H)):
+        The states h of the last layer (L, N, directions * H), and the last states (h_n, c_n).
+
+    >>> output, (h_n, c_n) = flambeau.nn.LSTM(3, 4, batch_first=True)(flambeau.ones(2, 5, 3))
+    >>> output.shape, c_n.shape
+    (torch.Size([2, 5, 4]), torch.Size([1, 2, 4]))
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+    def get_expected_cell_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
+        """(layers * directions, N, H): the shape of c."""
+        return (*self.get_expected_hidden_size(input, batch_sizes)[:2], self.hidden_size)
+
+    def check_forward_args(self, input: Any, hidden: Any, batch_sizes: Any) -> None:
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden[0], self.get_expected_hidden_size(input, batch_sizes),
+                               "Expected hidden[0] size {}, got {}")
+        self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes),
+                               "Expected hidden[1] size {}, got {}")
+
+    def permute_hidden(self, hx: Any, permutation: Any) -> Any:
+        if permutation is None:
+            return hx
+        if isinstance(hx, tuple):
+            return tuple(s.index_select(1, permutation) for s in hx)
+        return hx.index_select(1, permutation)
+
+    def forward(self, input: Any, hx: Any = None) -> Any:
+        if hx is not None and not (isinstance(hx, (tuple, list)) and len(hx) == 2):
+            raise TypeError(f"LSTM: hx must be a tuple (h_0, c_0), got {type(hx).__name__}")
+        out, lasts = self._forward(input, None if hx is None else tuple(hx))
+        return out, tuple(lasts)
 
 
 class RNNCellBase(Module):
@@ -78,12 +388,14 @@ class RNNCellBase(Module):
                                    f"{self.hidden_size}")
         return batched
 
-    def _zeros(self, input: Any) -> Any:
-        shape = (*tuple(input.shape)[:-1], self.hidden_size)
-        return flambeau.zeros(shape, dtype=input.dtype, device=input.device)
-
-    def _gates(self, input: Any, hidden: Any) -> tuple[Any, Any]:
-        return F.linear(input, self.weight_ih, self.bias_ih), F.linear(hidden, self.weight_hh, self.bias_hh)
+    def _step(self, mode: str, input: Any, states: list, batched: bool) -> list:
+        """The new states, of the layer's operator over a single step."""
+        x = input.unsqueeze(0) if batched else input.unsqueeze(0).unsqueeze(0)
+        if not batched:
+            states = [None if s is None else s.unsqueeze(0) if s.dim() == 1 else s for s in states]
+        weights = [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None]
+        new = recurrent_layer(mode, x, states, weights, None, False)[1:]
+        return new if batched else [s.squeeze(0) for s in new]
 
 
 class RNNCell(RNNCellBase):
@@ -97,11 +409,10 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        self._check(input, hx)
+        batched = self._check(input, hx)
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        a, b = self._gates(input, self._zeros(input) if hx is None else hx)
-        return flambeau.tanh(a + b) if self.nonlinearity == "tanh" else F.relu(a + b)
+        return self._step("RNN_" + self.nonlinearity.upper(), input, [hx], batched)[0]
 
 
 class LSTMCell(RNNCellBase):
@@ -112,12 +423,9 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
-        self._check(input, *(hx if hx is not None else ()))
-        h, c = hx if hx is not None else (self._zeros(input), self._zeros(input))
-        a, b = self._gates(input, h)
-        i, f, g, o = flambeau.chunk(a + b, 4, -1)
-        c = flambeau.sigmoid(f) * c + flambeau.sigmoid(i) * flambeau.tanh(g)
-        return flambeau.sigmoid(o) * flambeau.tanh(c), c
+        batched = self._check(input, *(hx if hx is not None else ()))
+        h, c = self._step("LSTM", input, [None, None] if hx is None else list(hx), batched)
+        return h, c
 
 
 class GRUCell(RNNCellBase):
@@ -129,10 +437,4 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        self._check(input, hx)
-        h = self._zeros(input) if hx is None else hx
-        a, b = self._gates(input, h)
-        ar, az, an = flambeau.chunk(a, 3, -1)
-        br, bz, bn = flambeau.chunk(b, 3, -1)
-        new = flambeau.tanh(an + flambeau.sigmoid(ar + br) * bn)
-        return new + flambeau.sigmoid(az + bz) * (h - new)
+        return self._step("GRU", input, [hx], self._check(input, hx))[0]
