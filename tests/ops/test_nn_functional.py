@@ -109,7 +109,8 @@ def test_graphs_show_pytorchs_names():
 
 
 def test_images_stored_channels_last_are_recognised():
-    with pytest.raises(RuntimeError, match=r"input\[8, 28, 28, 3\] to have 3 channels, but got 28 channels.*permute\(0, 3, 1, 2\)"):
+    with pytest.raises(RuntimeError, match=r"input\[8, 28, 28, 3\] to have 3 channels, but got 28 "
+                                           r"channels.*permute\(0, 3, 1, 2\)"):
         F.conv2d(flambeau.zeros(8, 28, 28, 3), flambeau.zeros(4, 3, 3, 3))
 
 
@@ -126,7 +127,8 @@ def test_batch_norm_moves_running_statistics_in_place():
     x, tx = both(4, 3, 5)
     mean, var, tmean, tvar = flambeau.zeros(3), flambeau.ones(3), torch.zeros(3), torch.ones(3)
     for _ in range(2):
-        close(F.batch_norm(x, mean, var, training=True, momentum=0.3), TF.batch_norm(tx, tmean, tvar, training=True, momentum=0.3))
+        close(F.batch_norm(x, mean, var, training=True, momentum=0.3),
+              TF.batch_norm(tx, tmean, tvar, training=True, momentum=0.3))
     close(mean, tmean)
     close(var, tvar)
     assert mean._version == 2

@@ -50,27 +50,30 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
         raise RuntimeError(f"scaled_dot_product_attention: query and key must have vectors of one size, got "
                            f"{list(shape_of(query))} and {list(shape_of(key))}")
     if shape_of(key)[-2] != shape_of(value)[-2]:
-        raise RuntimeError(f"scaled_dot_product_attention: key and value must be equally long, got {list(shape_of(key))} and "
-                           f"{list(shape_of(value))}")
+        raise RuntimeError("scaled_dot_product_attention: key and value must be equally long, got "
+                           f"{list(shape_of(key))} and {list(shape_of(value))}")
     if attn_mask is not None:
         d = dtype_of(tensor(attn_mask, "scaled_dot_product_attention", "attn_mask", 4))
         if d.kind != "b" and d.name != "float32" and d.name != names[0]:
-            raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-                               f"{d.name} and  query.dtype: {names[0]} instead. Use mask.bool(), where True means: may attend.")
+            raise RuntimeError("Expected attn_mask dtype to be bool or float or to match query dtype, but got "
+                               f"attn_mask.dtype: {d.name} and  query.dtype: {names[0]} instead. Use mask.bool(), "
+                               "where True means: may attend.")
 
 
 def _samples(t: Any) -> list:
     mask = t(values=[[True, True, False], [False, False, False], [True, False, True]], dtype="bool", grad=False)
     q, k, v = (lambda *s: t(*s)), (lambda *s: t(*s)), (lambda *s: t(*s))
     return [call(q(2, 3, 4), k(2, 5, 4), v(2, 5, 6)), call(q(1, 2, 3, 4), k(1, 2, 3, 4), v(1, 2, 3, 4), mask),
-            call(q(2, 3, 4), k(2, 3, 4), v(2, 3, 4), is_causal=True), call(q(2, 3, 4), k(2, 3, 4), v(2, 3, 4), t(3, 3), scale=0.3),
+            call(q(2, 3, 4), k(2, 3, 4), v(2, 3, 4), is_causal=True),
+            call(q(2, 3, 4), k(2, 3, 4), v(2, 3, 4), t(3, 3), scale=0.3),
             call(q(1, 4, 3, 2), k(1, 2, 3, 2), v(1, 2, 3, 2), enable_gqa=True)]
 
 
 @public(namespaces=("nn.functional",), method=False, out=False, samples=_samples, errors=lambda t: [
     (call(t(2, 3, 4), t(2, 3, 4, dtype="float64"), t(2, 3, 4)), RuntimeError, "to have the same dtype"),
     (call(t(4), t(2, 3, 4), t(2, 3, 4)), RuntimeError, "2 dimensional"),
-    (call(t(2, 3, 4), t(2, 3, 4), t(2, 3, 4), t(3, 3, dtype="int64")), RuntimeError, "Expected attn_mask dtype to be bool")])
+    (call(t(2, 3, 4), t(2, 3, 4), t(2, 3, 4), t(3, 3, dtype="int64")), RuntimeError, "Expected attn_mask dtype to be "
+        "bool")])
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
                                  is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Any:
     """softmax(query key^T * scale + mask) value.
@@ -120,8 +123,8 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
 def _repeated(t: Any, shape: tuple) -> Any:
     heads = shape_of(t)[-3]
     if shape[-3] % heads:
-        raise RuntimeError(f"scaled_dot_product_attention: enable_gqa needs query's heads ({shape[-3]}) to be a multiple of key's and "
-                           f"value's ({heads})")
+        raise RuntimeError(f"scaled_dot_product_attention: enable_gqa needs query's heads ({shape[-3]}) to be a "
+                           f"multiple of key's and value's ({heads})")
     return t.repeat_interleave(shape[-3] // heads, -3)
 
 
@@ -149,7 +152,8 @@ def _mha_samples(t: Any) -> list:
     def weights(e: int = 4) -> tuple:
         return (e, 2, t(3 * e, e), t(3 * e), None, None, False, 0.0, t(e, e), t(e))
 
-    return [call(t(3, 2, 4), t(5, 2, 4), t(5, 2, 4), *weights()), call(t(3, 4), t(3, 4), t(3, 4), *weights(), need_weights=False)]
+    return [call(t(3, 2, 4), t(5, 2, 4), t(5, 2, 4), *weights()),
+            call(t(3, 4), t(3, 4), t(3, 4), *weights(), need_weights=False)]
 
 
 @public(namespaces=("nn.functional",), method=False, out=False, samples=_mha_samples)
@@ -190,7 +194,8 @@ def multi_head_attention_forward(
     _expect(width == embed_dim_to_check, f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
     _expect(width % num_heads == 0, f"embed_dim {width} not divisible by num_heads {num_heads}")
     if not use_separate_proj_weight:
-        _expect(shape_of(key) == shape_of(value), f"key shape {shape_of(key)} does not match value shape {shape_of(value)}")
+        _expect(shape_of(key) == shape_of(value), f"key shape {shape_of(key)} does not match value shape "
+                                                  f"{shape_of(value)}")
     head = width // num_heads
     own = dtype_of(query)
     key_padding_mask = _additive(key_padding_mask, "key_padding_mask", own)

@@ -94,8 +94,8 @@ def _ints(value: Any, n: int, name: str) -> tuple[int, ...]:
         if len(values) == 1:
             return values * n
         if len(values) != n:
-            raise RuntimeError(f"expected {name} to be a single integer value or a list of {n} values to match the convolution "
-                               f"dimensions, but got {name}={list(values)}")
+            raise RuntimeError(f"expected {name} to be a single integer value or a list of {n} values to match the "
+                               f"convolution dimensions, but got {name}={list(values)}")
         return values
     return (int(value),) * n
 
@@ -115,14 +115,15 @@ def _geometry(n: int, stride: Any, padding: Any, dilation: Any, groups: int) -> 
 
 def _check_bias(weight: tuple, bias: tuple | None, channels: int, transposed: str) -> None:
     if bias is not None and bias != (channels,):
-        raise RuntimeError(f"Given {transposed}weight of size {list(weight)}, expected bias to be 1-dimensional with {channels} "
-                           f"elements, but got bias of size {list(bias)} instead")
+        raise RuntimeError(f"Given {transposed}weight of size {list(weight)}, expected bias to be 1-dimensional with "
+                           f"{channels} elements, but got bias of size {list(bias)} instead")
 
 
 def _batched(function: str, n: int, shape: tuple) -> bool:
     if len(shape) not in (n + 1, n + 2):
-        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {function}, but got input of size: "
-                           f"{list(shape)}: the dimensions are (N, C{''.join(', ' + s for s in 'DHW'[3 - n:])}), N optional."
+        raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {function}, but got input of "
+                           f"size: {list(shape)}: the dimensions are (N, C{''.join(', ' + s for s in 'DHW'[3 - n:])}), N "
+                           "optional."
                            + (" A batch of images without channels becomes one with channels by x.unsqueeze(1)."
                               if len(shape) == n else ""))
     return len(shape) == n + 2
@@ -138,9 +139,9 @@ def _plan(n: int, shape: tuple, weight: tuple, bias: tuple | None, stride: Any, 
     function = f"conv{n}d"
     batched = _batched(function, n, shape)
     if len(weight) != n + 2:
-        raise RuntimeError(f"{function}: weight should be {n + 2}-dimensional, (out channels, in channels / groups, kernel), "
-                           f"but got weight of size {list(weight)}; expected stride to be a single integer value or a list of "
-                           f"{len(weight) - 2} values to match it.")
+        raise RuntimeError(f"{function}: weight should be {n + 2}-dimensional, (out channels, in channels / groups, "
+                           f"kernel), but got weight of size {list(weight)}; expected stride to be a single integer "
+                           f"value or a list of {len(weight) - 2} values to match it.")
     extra = None
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
@@ -148,8 +149,8 @@ def _plan(n: int, shape: tuple, weight: tuple, bias: tuple | None, stride: Any, 
         stride, none, dilation, groups = _geometry(n, stride, 0, dilation, groups)
         if padding == "same":
             if max(stride) != 1:
-                raise RuntimeError(f"padding='same' is not supported for strided convolutions: got stride={list(stride)}. Give "
-                                   "the padding as numbers.")
+                raise RuntimeError("padding='same' is not supported for strided convolutions: got "
+                                   f"stride={list(stride)}. Give the padding as numbers.")
             total = [d * (k - 1) for d, k in zip(dilation, weight[2:], strict=True)]
             padding = tuple(t // 2 for t in total)
             if any(t % 2 for t in total):       # one more at the end: the primitive pads both ends alike
@@ -159,16 +160,16 @@ def _plan(n: int, shape: tuple, weight: tuple, bias: tuple | None, stride: Any, 
     stride, padding, dilation, groups = _geometry(n, stride, padding, dilation, groups)
     full = shape if batched else (1, *shape)
     if weight[0] % groups:
-        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
-                           f"size {list(weight)} instead")
+        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but "
+                           f"got weight of size {list(weight)} instead")
     wanted = weight[1] * groups
     if full[1] != wanted:
         hint = f"Give an input whose channels (dimension 1) are {wanted}, or a layer for {full[1]} channels."
         if full[-1] == wanted:
             hint = ("Its last dimension has that size: for images stored channels last, use "
                     f"input.permute({_PERMUTED[n]}).")
-        raise RuntimeError(f"Given groups={groups}, weight of size {list(weight)}, expected input{list(full)} to have {wanted} "
-                           f"channels, but got {full[1]} channels instead. {hint}")
+        raise RuntimeError(f"Given groups={groups}, weight of size {list(weight)}, expected input{list(full)} to have "
+                           f"{wanted} channels, but got {full[1]} channels instead. {hint}")
     _check_bias(weight, bias, weight[0], "")
     padded = [s + 2 * p for s, p in zip(full[2:], padding, strict=True)]
     if extra:
@@ -176,8 +177,8 @@ def _plan(n: int, shape: tuple, weight: tuple, bias: tuple | None, stride: Any, 
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, weight[2:], strict=True)]
     if any(s < r for s, r in zip(padded, reach, strict=True)):
         raise RuntimeError(f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
-                           f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size. Pad more, or "
-                           "pool less before this layer.")
+                           f"({' x '.join(map(str, reach))}). Kernel size can't be greater than actual input size. Pad "
+                           "more, or pool less before this layer.")
     return (stride, padding, dilation, groups, None), batched, extra
 
 
@@ -187,7 +188,8 @@ def _hashable(value: Any) -> Any:
 
 def _dtype_word(d: np.dtype) -> str:
     return {"float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double", "complex64": "ComplexFloat",
-            "complex128": "ComplexDouble", "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte",
+            "complex128": "ComplexDouble", "int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char",
+            "uint8": "Byte",
             "bool": "Bool"}[d.name]
 
 
@@ -198,13 +200,14 @@ def _check_dtypes(function: str, input: Any, weight: Any, bias: Any) -> None:
         tensor(bias, function, "bias", 3)
     d, e = dtype_of(input), dtype_of(weight)
     if d is not e:
-        raise RuntimeError(f"{function}: expected scalar type {_dtype_word(d)} but found {_dtype_word(e)}: input and weight "
-                           f"must have the same dtype, here {d.name} and {e.name}. Convert one: input.to(weight.dtype) for data, "
-                           "model.to(dtype) for a layer.")
+        raise RuntimeError(f"{function}: expected scalar type {_dtype_word(d)} but found {_dtype_word(e)}: input and "
+                           f"weight must have the same dtype, here {d.name} and {e.name}. Convert one: "
+                           "input.to(weight.dtype) for data, model.to(dtype) for a layer.")
     if bias is not None and dtype_of(bias) is not d:
         raise RuntimeError(f"{function}: Input type ({d.name}) and bias type ({dtype_of(bias).name}) should be the same")
     if d.kind == "b":
-        raise NotImplementedError(f'"{function}" not implemented for \'Bool\': convert input and weight to a floating dtype')
+        raise NotImplementedError(f'"{function}" not implemented for \'Bool\': convert input and weight to a floating '
+                                  'dtype')
 
 
 def _conv(function: str, n: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
@@ -217,7 +220,7 @@ def _conv(function: str, n: int, input: Any, weight: Any, bias: Any, stride: Any
                                    _hashable(stride), _hashable(padding), _hashable(dilation), groups)
     x: Any = input if batched else input.unsqueeze(0)
     if extra is not None:
-        from .padding import pad      # the public function: the constant mode
+        from .padding import pad  # the public function: the constant mode
 
         x = pad(x, extra)
     out = apply_n(CONVOLUTION, [x, weight, bias], params)
@@ -229,24 +232,24 @@ def _transposed_plan(n: int, shape: tuple, weight: tuple, bias: tuple | None, st
                      output_padding: Any, groups: int, dilation: Any) -> tuple:
     batched = _batched(f"conv_transpose{n}d", n, shape)
     if len(weight) != n + 2:
-        raise RuntimeError(f"conv_transpose{n}d: weight should be {n + 2}-dimensional, (in channels, out channels / groups, "
-                           f"kernel), but got weight of size {list(weight)}")
+        raise RuntimeError(f"conv_transpose{n}d: weight should be {n + 2}-dimensional, (in channels, out channels / "
+                           f"groups, kernel), but got weight of size {list(weight)}")
     stride, padding, dilation, groups = _geometry(n, stride, padding, dilation, groups)
     extra = _ints(output_padding, n, "output_padding")
     if min(extra) < 0:
         raise RuntimeError(f"negative output_padding is not supported: got {list(extra)}")
     full = shape if batched else (1, *shape)
     if weight[0] % groups:
-        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of "
-                           f"size {list(weight)} instead")
+        raise RuntimeError(f"Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but "
+                           f"got weight of size {list(weight)} instead")
     if full[1] != weight[0]:
-        raise RuntimeError(f"Given transposed=1, weight of size {list(weight)}, expected input{list(full)} to have {weight[0]} "
-                           f"channels, but got {full[1]} channels instead")
+        raise RuntimeError(f"Given transposed=1, weight of size {list(weight)}, expected input{list(full)} to have "
+                           f"{weight[0]} channels, but got {full[1]} channels instead")
     _check_bias(weight, bias, weight[1] * groups, "transposed=1, ")
     size = kernel.conv_transpose_output_size(full[2:], weight[2:], stride, padding, extra, dilation)
     if min(size) < 0 or 0 in size:
-        raise RuntimeError(f"Given input size per channel: {list(full[2:])}. Calculated output size per channel: {list(size)}. "
-                           f"Output size is too small: padding {list(padding)} removes more than there is.")
+        raise RuntimeError(f"Given input size per channel: {list(full[2:])}. Calculated output size per channel: "
+                           f"{list(size)}. Output size is too small: padding {list(padding)} removes more than there is.")
     return (stride, padding, extra, dilation, groups), batched
 
 
@@ -254,7 +257,8 @@ def _conv_transpose(n: int, input: Any, weight: Any, bias: Any, stride: Any, pad
                     dilation: Any) -> Any:
     _check_dtypes(f"conv_transpose{n}d", input, weight, bias)
     params, batched = _transposed_plan(
-        n, shape_of(input), shape_of(weight), None if bias is None else shape_of(bias), _hashable(stride), _hashable(padding),
+        n, shape_of(input), shape_of(weight), None if bias is None else shape_of(bias), _hashable(stride),
+        _hashable(padding),
         _hashable(output_padding), groups, _hashable(dilation))
     out = apply_n(TRANSPOSED, [input if batched else input.unsqueeze(0), weight, bias], params)
     return out if batched else out.squeeze(0)
@@ -361,7 +365,8 @@ def _register_transposed(n: int) -> Callable:
 
 
 conv1d, conv2d, conv3d = _register(1), _register(2), _register(3)
-conv_transpose1d, conv_transpose2d, conv_transpose3d = _register_transposed(1), _register_transposed(2), _register_transposed(3)
+conv_transpose1d, conv_transpose2d = _register_transposed(1), _register_transposed(2)
+conv_transpose3d = _register_transposed(3)
 
 
 # --------------------------------------------------------------------------------- windows as columns
@@ -390,7 +395,8 @@ def _two(value: Any, name: str, at_least: int) -> tuple[int, int]:
 def _windows(function: str, input: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> tuple:
     d = dtype_of(tensor(input, function))
     if not is_float(d) and d.kind != "b":
-        raise NotImplementedError(f'"{function}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert input to a floating '
+        raise NotImplementedError(f'"{function}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert input to '
+                                  'a floating '
                                   "dtype")
     return (_two(kernel_size, "kernel_size", 1), _two(dilation, "dilation", 1), _two(padding, "padding", 0),
             _two(stride, "stride", 1))
@@ -424,13 +430,13 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     params = _windows("im2col", input, kernel_size, dilation, padding, stride)
     shape = shape_of(input)
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
-        raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for "
-                           f"input, but got: {list(shape)}")
+        raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
+                           f"dimensions for input, but got: {list(shape)}")
     blocks = _blocks(shape[-2:], *params)
     if min(blocks) < 1:
         raise RuntimeError(f"Given input with spatial size {shape[-2:]}, kernel_size={params[0]}, dilation={params[1]}, "
-                           f"padding={params[2]}, calculated shape of the array of sliding blocks as {blocks}, but its components "
-                           "must be at least one.")
+                           f"padding={params[2]}, calculated shape of the array of sliding blocks as {blocks}, but its "
+                           "components must be at least one.")
     if len(shape) == 4:
         return apply1(UNFOLD, input, params)
     return apply1(UNFOLD, input.unsqueeze(0), params).squeeze(0)
@@ -457,17 +463,18 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     size = _two(output_size, "output_size", 1)
     shape = shape_of(input)
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
-        raise RuntimeError("Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions "
-                           f"for input, but got: {list(shape)}")
+        raise RuntimeError("Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
+                           f"dimensions for input, but got: {list(shape)}")
     taps = params[0][0] * params[0][1]
     if shape[-2] % taps:
         raise RuntimeError(f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
                            f"input.size(1)={shape[-2]} and kernel_size={params[0]}.")
     blocks = _blocks(size, *params)
     if shape[-1] != blocks[0] * blocks[1] or min(blocks) < 1:
-        raise RuntimeError(f"Given output_size={size}, kernel_size={params[0]}, dilation={params[1]}, padding={params[2]}, "
-                           f"stride={params[3]}, expected size of input's dimension 2 to match the calculated number of sliding "
-                           f"blocks {blocks[0]} * {blocks[1]} = {blocks[0] * blocks[1]}, but got input.size(2)={shape[-1]}.")
+        raise RuntimeError(f"Given output_size={size}, kernel_size={params[0]}, dilation={params[1]}, "
+                           f"padding={params[2]}, stride={params[3]}, expected size of input's dimension 2 to match "
+                           f"the calculated number of sliding blocks {blocks[0]} * {blocks[1]} = "
+                           f"{blocks[0] * blocks[1]}, but got input.size(2)={shape[-1]}.")
     if len(shape) == 3:
         return apply1(FOLD, input, (size, *params))
     return apply1(FOLD, input.unsqueeze(0), (size, *params)).squeeze(0)

@@ -53,14 +53,14 @@ def _check(function: str, input: Any, weight: Any) -> None:
     tensor(input, function)
     tensor(weight, function, "weight", 2)
     if len(shape_of(weight)) != 2:
-        raise RuntimeError(f"{function}: 'weight' must be 2-D, (rows, features), but got shape {list(shape_of(weight))}. The order "
-                           "of arguments is (indices, weight).")
+        raise RuntimeError(f"{function}: 'weight' must be 2-D, (rows, features), but got shape "
+                           f"{list(shape_of(weight))}. The order of arguments is (indices, weight).")
     d = dtype_of(input)
     if d is not _LONG and d is not _INT:
         raise RuntimeError(
-            f"{function}: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-            f"{str(dtype_of_array(d))} instead (expected scalar type Long but found {d.name}). Use input.long() if these are "
-            "indices.")
+            f"{function}: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
+            f"Int; but got {str(dtype_of_array(d))} instead (expected scalar type Long but found {d.name}). Use "
+            "input.long() if these are indices.")
 
 
 def _padding(value: int | None, n_rows: int) -> int:
@@ -73,8 +73,9 @@ def _padding(value: int | None, n_rows: int) -> int:
 
 def _no_sparse(function: str, sparse: bool) -> None:
     if sparse:
-        raise NotImplementedError(f"{function}: sparse=True needs gradients in sparse layout, which flambeau does not have. Leave it "
-                                  "out: the dense gradient is the same, and optimizers other than SparseAdam take it.")
+        raise NotImplementedError(f"{function}: sparse=True needs gradients in sparse layout, which flambeau does not "
+                                  "have. Leave it out: the dense gradient is the same, and optimizers other than "
+                                  "SparseAdam take it.")
 
 
 def _renormalise(weight: Any, indices: TensorBase, max_norm: float, norm_type: float) -> None:
@@ -159,8 +160,8 @@ def _bags(input: TensorBase, offsets: Any, include_last: bool) -> tuple[np.ndarr
     values = array_of(input)
     if values.ndim == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
-                             f"sequences. However, found offsets of type {type(offsets)}")
+            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
+                             f"fixed length sequences. However, found offsets of type {type(offsets)}")
         return values.reshape(-1), np.repeat(np.arange(len(values)), values.shape[1]), len(values)
     if values.ndim != 1:
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {values.ndim}")
@@ -169,10 +170,11 @@ def _bags(input: TensorBase, offsets: Any, include_last: bool) -> tuple[np.ndarr
         raise ValueError(f"offsets has to be a 1D Tensor but got {got}: it gives where each bag begins in a 1D input")
     starts = array_of(offsets).astype(np.int64)
     if starts.size and starts[0] != 0:
-        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, "
-                           f"got {starts[0]}")
+        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
+                           f"position 0. However, got {starts[0]}")
     if starts.size and starts[-1] > len(values):
-        raise RuntimeError(f"offsets[-1] can not be greater than input's length {len(values)} but got offsets[-1] of {starts[-1]}")
+        raise RuntimeError(f"offsets[-1] can not be greater than input's length {len(values)} but got offsets[-1] of "
+                           f"{starts[-1]}")
     if include_last:
         if not starts.size:
             raise ValueError("include_last_offset: number of offsets should be at least 1")
@@ -197,8 +199,10 @@ def _best_rows(rows: np.ndarray, bag: np.ndarray, n_bags: int) -> tuple[np.ndarr
 
 
 @public(namespaces=("nn.functional",), method=False, out=False, samples=lambda t: [
-    call(_indices(t, 2, 3), t(5, 3)), call(_indices(t, 5), t(5, 3), t(values=[0, 2, 2], dtype="int64", grad=False), mode="sum"),
-    call(_indices(t, 2, 3), t(5, 3), mode="sum", per_sample_weights=t(2, 3)), call(_indices(t, 2, 3), t(5, 3), padding_idx=1)],
+    call(_indices(t, 2, 3), t(5, 3)), call(_indices(t, 5), t(5, 3), t(values=[0, 2, 2], dtype="int64", grad=False),
+        mode="sum"),
+    call(_indices(t, 2, 3), t(5, 3), mode="sum", per_sample_weights=t(2, 3)),
+    call(_indices(t, 2, 3), t(5, 3), padding_idx=1)],
     errors=lambda t: [(call(_indices(t, 3), t(5, 3)), ValueError, "offsets has to be a 1D Tensor"),
                       (call(_indices(t, 2, 3), t(5, 3), mode="some"), ValueError, "one of sum, mean or max")])
 def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
@@ -228,11 +232,11 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"mode has to be one of sum, mean or max, got {mode!r}")
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for "
-                                  f"mode='sum' (got mode='{mode}').")
+        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only "
+                                  f"supported for mode='sum' (got mode='{mode}').")
     if per_sample_weights is not None and shape_of(per_sample_weights) != shape_of(input):
-        raise ValueError(f"embedding_bag: If per_sample_weights ({list(shape_of(per_sample_weights))}) is not None, then it must "
-                         f"have the same shape as the input ({list(shape_of(input))})")
+        raise ValueError(f"embedding_bag: If per_sample_weights ({list(shape_of(per_sample_weights))}) is not None, "
+                         f"then it must have the same shape as the input ({list(shape_of(input))})")
     if mode == "max" and scale_grad_by_freq:
         raise RuntimeError("embedding_bag: max mode does not support scaling the gradient by the frequency")
     values, bag, n_bags = _bags(input, offsets, include_last_offset)

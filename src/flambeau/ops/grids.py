@@ -24,15 +24,16 @@ _PADDINGS = ("zeros", "border", "reflection")
 
 
 def _warn_corners(function: str) -> None:
-    warnings.warn(f"Default {function} behavior has changed to align_corners=False since 1.3.0. Please specify align_corners=True if "
-                  "the old behavior is desired, or align_corners=False.", UserWarning, stacklevel=3)
+    warnings.warn(f"Default {function} behavior has changed to align_corners=False since 1.3.0. Please specify "
+                  "align_corners=True if the old behavior is desired, or align_corners=False.", UserWarning, stacklevel=3)
 
 
 # --------------------------------------------------------------------------------- places of an affine map
 
 
 @public(namespaces=("nn.functional",), method=False, out=False, samples=lambda t: [
-    call(t(2, 2, 3), (2, 1, 3, 4), align_corners=False), call(t(1, 3, 4), [1, 1, 2, 3, 2], align_corners=True)], errors=lambda t: [
+    call(t(2, 2, 3), (2, 1, 3, 4), align_corners=False), call(t(1, 3, 4), [1, 1, 2, 3, 2], align_corners=True)],
+    errors=lambda t: [
     (call(t(1, 2, 2), (1, 1, 2, 2), False), ValueError, "Expected a batch of 2D affine matrices"),
     (call(t(1, 2, 3), (1, 1, 2), False), NotImplementedError, "only supports 4D and 5D sizes"),
     (call(t(1, 2, 3), (1, 1, 0, 2), False), ValueError, "non-zero, positive output size")])
@@ -60,10 +61,11 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         raise ValueError(f"Expected theta to have floating point type, but got {t.dtype}")
     n = len(sizes) - 2
     if n not in (2, 3):
-        raise NotImplementedError("affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size "
-                                  f"{sizes}.")
+        raise NotImplementedError("affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
+                                  f"respectively. Got size {sizes}.")
     if len(shape_of(t)) != 3 or shape_of(t)[1:] != (n, n + 1):
-        raise ValueError(f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {sizes}. Got {t.shape}.")
+        raise ValueError(f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {sizes}. Got "
+                         f"{t.shape}.")
     if min(sizes) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {sizes}")
     if shape_of(t)[0] != sizes[0]:
@@ -211,33 +213,36 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     """
     a, g = tensor(input, "grid_sample"), tensor(grid, "grid_sample", "grid", 2)
     if mode not in _MODES:
-        raise ValueError(f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+        raise ValueError("nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but "
+                         f"got: '{mode}'")
     if padding_mode not in _PADDINGS:
-        raise ValueError("nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
-                         f"'{padding_mode}'")
+        raise ValueError("nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
+                         f"but got: '{padding_mode}'")
     if align_corners is None:
         _warn_corners("grid_sample and affine_grid")
         align_corners = False
     shape, places = shape_of(a), shape_of(g)
     sizes = f"input with sizes {list(shape)} and grid with sizes {list(places)}"
     if len(shape) not in (4, 5) or len(places) != len(shape):
-        raise RuntimeError(f"grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got {sizes}")
+        raise RuntimeError("grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got "
+                           f"{sizes}")
     if shape[0] != places[0]:
         raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got {sizes}")
     if places[-1] != len(shape) - 2:
-        raise RuntimeError(f"grid_sampler(): expected grid to have size {len(shape) - 2} in last dimension, but got {sizes}")
+        raise RuntimeError(f"grid_sampler(): expected grid to have size {len(shape) - 2} in last dimension, but got "
+                           f"{sizes}")
     if 0 in shape[2:]:
         raise RuntimeError(f"grid_sampler(): expected input to have non-empty spatial dimensions, but got {sizes}")
     if mode == "bicubic" and len(shape) == 5:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
     if dtype_of(a) is not dtype_of(g):
-        raise RuntimeError(f"grid_sampler(): expected input and grid to have same dtype, but input has {dtype_of(a).name} and grid "
-                           f"{dtype_of(g).name}")
+        raise RuntimeError("grid_sampler(): expected input and grid to have same dtype, but input has "
+                           f"{dtype_of(a).name} and grid {dtype_of(g).name}")
     return _sample(a, g, mode, padding_mode, bool(align_corners))
 
 
 def _grid_sampler(input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Any:
-    """`nn.functional.grid_sample` with modes given by number: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 border, 2 reflection."""
+    """`nn.functional.grid_sample` with modes by number: bilinear, nearest, bicubic; zeros, border, reflection."""
     return grid_sample(input, grid, _MODES[interpolation_mode], _PADDINGS[padding_mode], align_corners)
 
 

@@ -67,14 +67,16 @@ def size_text(t: TensorBase) -> str:
 def warn_sizes(input: TensorBase, target: TensorBase, stacklevel: int = 4) -> None:
     """Different sizes are broadcast, which is rarely meant."""
     warnings.warn(
-        f"Using a target size ({size_text(target)}) that is different to the input size ({size_text(input)}). This will likely "
-        "lead to incorrect results due to broadcasting: every element of one meets several of the other. Please ensure they "
-        "have the same size, for example with target.view_as(input) or input.squeeze(1).", UserWarning, stacklevel=stacklevel)
+        f"Using a target size ({size_text(target)}) that is different to the input size ({size_text(input)}). This "
+        "will likely lead to incorrect results due to broadcasting: every element of one meets several of the other. "
+        "Please ensure they have the same size, for example with target.view_as(input) or "
+        "input.squeeze(1).", UserWarning, stacklevel=stacklevel)
 
 
 def refuse_dtype(name: str, d: np.dtype) -> NotImplementedError:
     public_name = str(dtype_of_array(d)).removeprefix("torch.")
-    return NotImplementedError(f'"{name}" not implemented for {public_name!r}: convert input and target to a floating dtype, '
+    return NotImplementedError(f'"{name}" not implemented for {public_name!r}: convert input and target to a floating '
+                               'dtype, '
                                "for example with .float().")
 
 
@@ -139,9 +141,10 @@ def _samples(t: Any) -> list:
             call(t(0, 2), t(0, 2), reduction="sum")]
 
 
-_ERRORS = (lambda t: [(call(t(3), t(3), reduction="some"), ValueError, "not a valid value for reduction"),
+_ERRORS = (lambda t: [(call(t(3), t(3), reduction="some"), ValueError, "not a valid value for reduction"),  # noqa: E731
                       (call(t(3), t(4)), RuntimeError, "must match the size"),
-                      (call(t(3, dtype="complex64"), t(3, dtype="complex64")), NotImplementedError, "not implemented for")])
+                      (call(t(3, dtype="complex64"), t(3, dtype="complex64")), NotImplementedError, "not implemented "
+                          "for")])
 
 
 def _weighted(values: Any, weight: Any, input: Any, reduction: str, by_weight: bool) -> Any:

@@ -84,7 +84,8 @@ SOFT_MARGIN = primitive(
 
 def _pair(t: Any, low: float = -2.0, high: float = 2.0) -> list:
     kw = {"low": low, "high": high}
-    return [(t(3, 4, **kw), t(3, 4, low=0.1, high=0.9, grad=False)), (t(3, 4, transposed=True, **kw), t(3, 4, low=0.1, high=0.9)),
+    return [(t(3, 4, **kw), t(3, 4, low=0.1, high=0.9, grad=False)),
+            (t(3, 4, transposed=True, **kw), t(3, 4, low=0.1, high=0.9)),
             (t(**kw), t(low=0.1, high=0.9))]
 
 
@@ -122,14 +123,15 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_avera
     tensor(input, "binary_cross_entropy")
     tensor(target, "binary_cross_entropy", "target", 2)
     if shape_of(input) != shape_of(target):
-        raise ValueError(f"Using a target size ({size_text(target)}) that is different to the input size ({size_text(input)}) is "
-                         "deprecated. Please ensure they have the same size, for example with target.view_as(input).")
+        raise ValueError(f"Using a target size ({size_text(target)}) that is different to the input size "
+                         f"({size_text(input)}) is deprecated. Please ensure they have the same size, for example with "
+                         "target.view_as(input).")
     d, e = dtype_of(input), dtype_of(target)
     if d.kind == "c" or not is_float(d):
         raise refuse_dtype("binary_cross_entropy", d)
     if d is not e:
-        raise RuntimeError(f"binary_cross_entropy: Found dtype {_name(e)} but expected {_name(d)}: target must have input's dtype. "
-                           "Use target.to(input.dtype).")
+        raise RuntimeError(f"binary_cross_entropy: Found dtype {_name(e)} but expected {_name(d)}: target must have "
+                           "input's dtype. Use target.to(input.dtype).")
     if weight is None:
         return apply_n(BCE, [input, target], (reduction,))
     return reduced(apply_n(BCE, [input, target], ("none",)) * weight.expand(shape_of(input)), reduction)
@@ -168,8 +170,8 @@ def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None
     if d.kind == "c" or not is_float(d):
         raise refuse_dtype("log_sigmoid_cpu", d)
     if not is_float(e):
-        raise RuntimeError(f"binary_cross_entropy_with_logits: result type {_name(d)} can't be cast to the desired output type "
-                           f"{_name(e)}: target must be floating. Use target.to(input.dtype).")
+        raise RuntimeError(f"binary_cross_entropy_with_logits: result type {_name(d)} can't be cast to the desired "
+                           f"output type {_name(e)}: target must be floating. Use target.to(input.dtype).")
     if d is not e or (pos_weight is not None and dtype_of(pos_weight) is not d):
         input, target, pos_weight = common(input, target, pos_weight)
     if pos_weight is not None:
@@ -179,7 +181,8 @@ def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None
     return reduced(apply_n(BCE_LOGITS, [input, target, pos_weight], ("none",)) * weight, reduction)
 
 
-@functional(lambda t: [call(t(3, 4), t(3, 4, grad=False)), call(t(3, 4), t(3, 4, grad=False), reduction="none"), call(t(), t(grad=False))],
+@functional(lambda t: [call(t(3, 4), t(3, 4, grad=False)), call(t(3, 4), t(3, 4, grad=False), reduction="none"),
+                       call(t(), t(grad=False))],
             op=SOFT_MARGIN)
 def soft_margin_loss(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None,
                      reduction: str = "mean") -> Any:
@@ -222,10 +225,13 @@ def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, siz
     return reduced(values.sum(-1) / shape_of(a)[-1], reduction)
 
 
-@functional(lambda t: [call(t(3, 4), t(3, 4, low=0.1, high=0.9)), call(t(3, 4), t(3, 4), reduction="batchmean", log_target=True),
-                       call(t(3, 4), t(3, 4, low=0.1, high=0.9, grad=False), reduction="none"), call(t(), t(), reduction="sum",
+@functional(lambda t: [call(t(3, 4), t(3, 4, low=0.1, high=0.9)),
+                       call(t(3, 4), t(3, 4), reduction="batchmean", log_target=True),
+                       call(t(3, 4), t(3, 4, low=0.1, high=0.9, grad=False), reduction="none"),
+                       call(t(), t(), reduction="sum",
                                                                                                  log_target=True)],
-            errors=lambda t: [(call(t(3, dtype="int64"), t(3, dtype="int64")), RuntimeError, "Integral inputs not supported"),
+            errors=lambda t: [(call(t(3, dtype="int64"), t(3, dtype="int64")), RuntimeError, "Integral inputs not "
+                "supported"),
                               (call(t(3), t(3), reduction="some"), ValueError, "not a valid value")])
 def kl_div(input: Any, target: Any, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
            log_target: bool = False) -> Any:
@@ -247,8 +253,9 @@ def kl_div(input: Any, target: Any, size_average: bool | None = None, reduce: bo
     by_batch = reduction == "batchmean" and size_average is None and reduce is None
     reduction = "sum" if by_batch else reduction_of(size_average, reduce, reduction)
     if reduction == "mean":
-        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
-                      "only by the batch size, and aligns with the KL div math definition: use it for the divergence.",
+        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size. "
+                      "'batchmean' divides only by the batch size, and aligns with the KL div math definition: use it "
+                      "for the divergence.",
                       UserWarning, stacklevel=3)
     if not is_float(dtype_of(a)) or not is_float(dtype_of(target)):
         raise RuntimeError("kl_div: Integral inputs not supported: convert input and target to a floating dtype.")

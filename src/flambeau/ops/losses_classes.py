@@ -43,7 +43,8 @@ primitive("nll_loss_backward",
           lambda g, target, weight, shape, reduction, ignore_index: kernel.nll_loss_backward(
               g, shape, target, weight, reduction, ignore_index, None),
           inputs=("grad", "target", "weight"), params=("shape", "reduction", "ignore_index"), promotes=False, expr=KERNEL,
-          grad=lambda xp, g, target, weight, reduction, ignore_index: xp.nll_loss(g, target, weight, reduction, ignore_index))
+          grad=lambda xp, g, target, weight, reduction, ignore_index: xp.nll_loss(g, target, weight, reduction,
+              ignore_index))
 
 
 def _name(d: np.dtype) -> str:
@@ -63,8 +64,8 @@ def _nll_checked(name: str, input: Any, target: Any, weight: Any, reduction: str
         raise ValueError(f"{name}: Expected input batch_size ({shape[0]}) to match target batch_size ({got}).")
     if n == 2 and len(labels) != 1:
         hint = " Use target.squeeze(1)." if labels == (shape[0], 1) else ""
-        raise RuntimeError(f"{name}: 0D or 1D target tensor expected, multi-target not supported: for input of shape {list(shape)} "
-                           f"target is {shape[0]} class indices, got shape {list(labels)}.{hint}")
+        raise RuntimeError(f"{name}: 0D or 1D target tensor expected, multi-target not supported: for input of shape "
+                           f"{list(shape)} target is {shape[0]} class indices, got shape {list(labels)}.{hint}")
     if n == 1 and labels:
         if labels != (1,):
             raise ValueError(f"{name}: For 1D input, 1D target must have size 1, but got target size: {labels[0]}")
@@ -74,13 +75,14 @@ def _nll_checked(name: str, input: Any, target: Any, weight: Any, reduction: str
         raise RuntimeError(
             f"{name}: expected target dtype to be Long or Byte, but got {_name(d)} (expected scalar type Long but found "
             f"{_name(d)}): target holds class indices. Use target.long()"
-            + (", or for class probabilities give target input's shape." if is_float(d) and name == "cross_entropy" else "."))
+            + (", or for class probabilities give target input's shape." if is_float(d)
+               and name == "cross_entropy" else "."))
     own = dtype_of(input)
     if own.kind == "c" or not is_float(own):
         raise refuse_dtype(name, own)
     if weight is not None and dtype_of(tensor(weight, name, "weight", 3)) is not own:
-        raise RuntimeError(f"{name}: expected scalar type {_name(own)} but found {_name(dtype_of(weight))}: weight and input "
-                           "have the same dtype. Convert weight with weight.to(input.dtype).")
+        raise RuntimeError(f"{name}: expected scalar type {_name(own)} but found {_name(dtype_of(weight))}: weight and "
+                           "input have the same dtype. Convert weight with weight.to(input.dtype).")
     out = apply_n(NLL if n < 3 else NLL_2D, [input, target, weight], (reduction, ignore_index))
     if reduction == "mean":
         value = out._array
@@ -93,8 +95,9 @@ def _warn_ignored(name: str, target: Any, ignore_index: int) -> None:
     """A mean that is nan because nothing takes part in it."""
     labels = target._array
     if labels.size and (labels == ignore_index).all():
-        warnings.warn(f"{name}: all targets equal ignore_index={ignore_index}, so that the mean is over nothing: the loss is "
-                      "nan and its gradient zero. Skip such a batch, or use reduction='sum'.", UserWarning, stacklevel=4)
+        warnings.warn(f"{name}: all targets equal ignore_index={ignore_index}, so that the mean is over nothing: the "
+                      "loss is nan and its gradient zero. Skip such a batch, or use "
+                      "reduction='sum'.", UserWarning, stacklevel=4)
 
 
 def _labels(t: Any, *shape: int, high: int) -> Any:
@@ -222,18 +225,18 @@ def _of_probabilities(input: Any, target: Any, weight: Any, ignore_index: int, r
     d, shape = dtype_of(target), shape_of(input)
     if not is_float(d):
         raise RuntimeError("cross_entropy: Expected floating point type for target with class probabilities, got "
-                           f"{_name(d)}: target has input's shape {list(shape)}, so that it is read as probabilities. Class "
-                           "indices have no class dimension; use target.float() if these are probabilities.")
+                           f"{_name(d)}: target has input's shape {list(shape)}, so that it is read as probabilities. "
+                           "Class indices have no class dimension; use target.float() if these are probabilities.")
     if ignore_index >= 0:
-        raise RuntimeError("cross_entropy: ignore_index is not supported for floating point target (class probabilities): give "
-                           "the ignored positions probability 0 for all classes.")
+        raise RuntimeError("cross_entropy: ignore_index is not supported for floating point target (class "
+                           "probabilities): give the ignored positions probability 0 for all classes.")
     if not shape:
         raise ValueError("cross_entropy: Expected 1 or more dimensions (got 0): input is (N, C, ...) or (C,).")
     dim = 1 if len(shape) > 1 else 0
     n_classes = shape[dim]
     if weight is not None and shape_of(weight) != (n_classes,):
-        raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {n_classes} classes or no classes but "
-                           f"got weight tensor of shape: {list(shape_of(weight))}")
+        raise RuntimeError(f"cross_entropy: weight tensor should be defined either for all {n_classes} classes or no "
+                           f"classes but got weight tensor of shape: {list(shape_of(weight))}")
     if smoothing > 0:
         target = target * (1 - smoothing) + smoothing / n_classes
     products = input.log_softmax(dim) * target

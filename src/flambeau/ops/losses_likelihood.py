@@ -57,11 +57,11 @@ def _variance(input: Any, var: Any, eps: float) -> Any:
         if full[:-1] == size:
             v = v.unsqueeze(-1)
         elif len(size) != len(full) or any(s not in (1, f) for s, f in zip(size, full, strict=True)):
-            raise ValueError(f"gaussian_nll_loss: var is of incorrect size: {list(size)}, for input of size {list(full)}. Give one "
-                             "variance for each element, or for each row.")
+            raise ValueError(f"gaussian_nll_loss: var is of incorrect size: {list(size)}, for input of size "
+                             f"{list(full)}. Give one variance for each element, or for each row.")
     if (array_of(v) < 0).any():
-        raise ValueError("gaussian_nll_loss: var has negative entry/entries: variances are squares. Apply exp or softplus to the "
-                         "network's output first.")
+        raise ValueError("gaussian_nll_loss: var has negative entry/entries: variances are squares. Apply exp or "
+                         "softplus to the network's output first.")
     v = v.clone()
     old = set_grad_enabled(False)       # the floor is no part of the derivative, as in PyTorch
     try:
@@ -123,8 +123,10 @@ CTC = primitive(
     may_raise=True, expr=KERNEL,
     log_probs=lambda xp, g, log_probs, targets, out0, out1, input_lengths, target_lengths, blank, zero_infinity:
     xp.ctc_loss_backward(g, log_probs, targets, out0, out1, input_lengths, target_lengths, blank, zero_infinity))
-primitive("ctc_loss_backward", _ctc_backward, inputs=("grad", "log_probs", "targets", "losses", "log_alpha"), params=_LENGTHS,
-          promotes=False, expr=KERNEL, grad=no_derivative("_ctc_loss_backward"), log_probs=no_derivative("_ctc_loss_backward"))
+primitive("ctc_loss_backward", _ctc_backward, inputs=("grad", "log_probs", "targets", "losses", "log_alpha"),
+          params=_LENGTHS,
+          promotes=False, expr=KERNEL, grad=no_derivative("_ctc_loss_backward"),
+          log_probs=no_derivative("_ctc_loss_backward"))
 
 
 def _lengths(value: Any, name: str) -> tuple[int, ...]:
@@ -147,7 +149,8 @@ def _ctc_samples(t: Any) -> list:
 
 @functional(_ctc_samples, errors=lambda t: [
     (call(t(6, 2, 4), t(2, 2, dtype="int64", low=1, high=3), (7, 6), (2, 2)), RuntimeError, "Expected input_lengths"),
-    (call(t(6, 2, 4), t(2, 2, dtype="int64", low=1, high=3), (6, 6), (2, 2), 9), RuntimeError, "blank must be in label range")])
+    (call(t(6, 2, 4), t(2, 2, dtype="int64", low=1, high=3), (6, 6), (2, 2), 9), RuntimeError, "blank must be in label "
+        "range")])
 def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
              zero_infinity: bool = False) -> Any:
     """The negative log likelihood of label sequences, summed over all their alignments with the input.

@@ -45,11 +45,11 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
     b: Any = tensor(input2, "cosine_embedding_loss", "input2", 2)
     n = len(shape_of(tensor(target, "cosine_embedding_loss", "target", 3)))
     if n > 1:
-        raise RuntimeError(f"cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported: got shape "
-                           f"{list(shape_of(target))}")
+        raise RuntimeError("cosine_embedding_loss: 0D or 1D target tensor expected, multi-target not supported: got "
+                           f"shape {list(shape_of(target))}")
     if len(shape_of(a)) != n + 1 or len(shape_of(b)) != n + 1:
-        raise RuntimeError(f"cosine_embedding_loss: {n}D target tensor expects {n + 1}D input tensors, but found inputs with sizes "
-                           f"{list(shape_of(a))} and {list(shape_of(b))}.")
+        raise RuntimeError(f"cosine_embedding_loss: {n}D target tensor expects {n + 1}D input tensors, but found "
+                           f"inputs with sizes {list(shape_of(a))} and {list(shape_of(b))}.")
     # 1e-12 below the root keeps the gradient of zero vectors finite
     cosine = (a * b).sum(n) / (((a * a).sum(n) + 1e-12) * ((b * b).sum(n) + 1e-12)).sqrt()
     zero = cosine.new_zeros(())
@@ -110,10 +110,12 @@ def _check_margin(margin: float) -> None:
         raise ValueError(f"triplet loss: margin must be greater than 0, got {margin}")
 
 
-@functional(lambda t: [call(t(3, 4), t(3, 4), t(3, 4)), call(t(3, 4), t(3, 4), t(3, 4), 0.5, 3.0, swap=True, reduction="none"),
+@functional(lambda t: [call(t(3, 4), t(3, 4), t(3, 4)), call(t(3, 4), t(3, 4), t(3, 4), 0.5, 3.0, swap=True,
+    reduction="none"),
                        call(t(4), t(4), t(4), reduction="sum")],
             errors=lambda t: [(call(t(3, 4), t(3, 4), t(4)), RuntimeError, "same number of dimensions"),
-                              (call(t(3, 4), t(3, 4), t(3, 4), margin=-1.0), ValueError, "margin must be greater than 0")])
+                              (call(t(3, 4), t(3, 4), t(3, 4), margin=-1.0), ValueError, "margin must be greater than "
+                                  "0")])
 def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
                         swap: bool = False, size_average: bool | None = None, reduce: bool | None = None,
                         reduction: str = "mean") -> Any:
@@ -139,14 +141,16 @@ def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: float
         tensor(value, "triplet_margin_loss", name, i + 1)
     n = [len(shape_of(v)) for v in (anchor, positive, negative)]
     if len(set(n)) != 1:
-        raise RuntimeError("triplet_margin_loss: The anchor, positive, and negative tensors are expected to have the same number of "
-                           f"dimensions, but got: anchor {n[0]}D, positive {n[1]}D, and negative {n[2]}D inputs")
+        raise RuntimeError("triplet_margin_loss: The anchor, positive, and negative tensors are expected to have the "
+                           f"same number of dimensions, but got: anchor {n[0]}D, positive {n[1]}D, and negative "
+                           f"{n[2]}D inputs")
     across = pairwise_distance(positive, negative, p, eps) if swap else None
     return _triplet(pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps), across, margin,
                     reduction)
 
 
-@functional(lambda t: [call(t(3, 4), t(3, 4), t(3, 4)), call(t(3, 4), t(3, 4), t(3, 4), margin=0.5, swap=True, reduction="sum")])
+@functional(lambda t: [call(t(3, 4), t(3, 4), t(3, 4)), call(t(3, 4), t(3, 4), t(3, 4), margin=0.5, swap=True,
+    reduction="sum")])
 def triplet_margin_with_distance_loss(anchor: Any, positive: Any, negative: Any, *,
                                       distance_function: Callable[[Any, Any], Any] | None = None, margin: float = 1.0,
                                       swap: bool = False, reduction: str = "mean") -> Any:
@@ -174,7 +178,8 @@ def _check_matrix(function: str, input: Any, target: Any) -> tuple[Any, bool]:
     a: Any = tensor(input, function)
     shape = shape_of(a)
     if len(shape) > 2 or (shape and shape[-1] == 0):
-        raise RuntimeError(f"{function}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}")
+        raise RuntimeError(f"{function}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+                           f"{list(shape)}")
     d = dtype_of(tensor(target, function, "target", 2))
     if d.name != "int64":
         raise RuntimeError(f"{function}: expected scalar type Long but found {_name(d)}: target holds class indices. Use "
@@ -182,7 +187,8 @@ def _check_matrix(function: str, input: Any, target: Any) -> tuple[Any, bool]:
     return (a, False) if len(shape) == 2 else (a.reshape(1, -1), True)
 
 
-@functional(lambda t: [call(t(3, 4), _labels(t, 3, high=4)), call(t(3, 4), _labels(t, 3, high=4), 2, 0.5, t(4, low=0.5, high=2.0,
+@functional(lambda t: [call(t(3, 4), _labels(t, 3, high=4)),
+                       call(t(3, 4), _labels(t, 3, high=4), 2, 0.5, t(4, low=0.5, high=2.0,
                                                                                                           grad=False)),
                        call(t(4), _labels(t, high=4), reduction="none")],
             errors=lambda t: [(call(t(3, 4), _labels(t, 3, high=4), 3), ValueError, "only p == 1 and p == 2 supported"),
@@ -212,15 +218,15 @@ def multi_margin_loss(input: Any, target: Any, p: int = 1, margin: float = 1.0, 
     n, c = shape_of(scores)
     labels = target.reshape(-1)
     if shape_of(labels)[0] != n or len(shape_of(target)) > 1:
-        raise RuntimeError("multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch "
-                           f"size). Expected target size [{n}], but got {list(shape_of(target))}. Input has shape "
-                           f"{list(shape_of(input))}.")
+        raise RuntimeError("multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
+                           f"samples (batch size). Expected target size [{n}], but got {list(shape_of(target))}. Input "
+                           f"has shape {list(shape_of(input))}.")
     if weight is not None and shape_of(weight) != (c,):
         raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {c} but got {list(shape_of(weight))}")
     values = array_of(labels)
     if ((values < 0) | (values >= c)).any():
-        raise RuntimeError(f"multi_margin_loss: target out of range: {int(values[(values < 0) | (values >= c)][0])}, but classes go "
-                           f"from 0 to {c - 1}")
+        raise RuntimeError(f"multi_margin_loss: target out of range: {int(values[(values < 0) | (values >= c)][0])}, "
+                           f"but classes go from 0 to {c - 1}")
     at = labels.unsqueeze(1)
     excess = (margin - scores.gather(1, at) + scores).relu()
     excess = excess * excess if p == 2 else excess
@@ -257,13 +263,13 @@ def multilabel_margin_loss(input: Any, target: Any, size_average: bool | None = 
     reduction = reduction_of(size_average, reduce, reduction)
     scores, single = _check_matrix("multilabel_margin_loss", input, target)
     if shape_of(input) != shape_of(target):
-        raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(shape_of(target))} for input of size: "
-                           f"{list(shape_of(input))}")
+        raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(shape_of(target))} for input of "
+                           f"size: {list(shape_of(input))}")
     n, c = shape_of(scores)
     labels = array_of(target).reshape(n, c)
     if ((labels < -1) | (labels >= c)).any():
-        raise RuntimeError(f"multilabel_margin_loss: argument #2 'target' is out of range: classes go from 0 to {c - 1}, and -1 ends "
-                           "them")
+        raise RuntimeError("multilabel_margin_loss: argument #2 'target' is out of range: classes go from 0 to "
+                           f"{c - 1}, and -1 ends them")
     listed = np.cumprod(labels >= 0, axis=1).astype(bool)
     inside = np.where(listed, labels, 0)
     chosen = np.zeros((n, c), bool)

@@ -141,7 +141,8 @@ LAYER = primitive(
     joint=lambda xp, g, needs, input, weight, out1, out2, normalized_shape, eps:
     xp.layer_norm_backward(g, input, weight, out1, out2, normalized_shape, eps, needs))
 GROUP = primitive(
-    "native_group_norm", lambda a, weight, bias, groups, eps: kernel.group_norm(a, groups, weight, bias, eps), inputs=_INPUTS,
+    "native_group_norm", lambda a, weight, bias, groups, eps: kernel.group_norm(a, groups, weight, bias, eps),
+    inputs=_INPUTS,
     params=("num_groups", "eps"), outputs=(True, False, False), promotes=False, expr=KERNEL,
     joint=lambda xp, g, needs, input, weight, out1, out2, num_groups, eps:
     xp.group_norm_backward(g, input, weight, out1, out2, num_groups, eps, needs))
@@ -160,12 +161,14 @@ BATCH = primitive(
     expr=KERNEL, joint=lambda xp, g, needs, input, weight, out1, out2, eps:
     xp.batch_norm_backward(g, input, weight, out1, out2, eps, needs))
 BATCH_UPDATE = primitive(
-    "batch_norm_update", kernel.batch_norm_update, inputs=(*_INPUTS, "running_mean", "running_var"), params=("momentum", "eps"),
+    "batch_norm_update", kernel.batch_norm_update, inputs=(*_INPUTS, "running_mean", "running_var"),
+    params=("momentum", "eps"),
     outputs=(True, False, False, False, False), promotes=False, expr=KERNEL, node="NativeBatchNormBackward0",
     joint=lambda xp, g, needs, input, weight, out1, out2, eps:
     (*xp.batch_norm_backward(g, input, weight, out1, out2, eps, needs), None, None))
 BATCH_EVAL = primitive(
-    "batch_norm_eval", kernel.batch_norm_eval, inputs=(*_INPUTS, "running_mean", "running_var"), params=("eps",), promotes=False,
+    "batch_norm_eval", kernel.batch_norm_eval, inputs=(*_INPUTS, "running_mean", "running_var"), params=("eps",),
+    promotes=False,
     expr=KERNEL, node="NativeBatchNormBackward0",
     joint=lambda xp, g, needs, input, weight, running_mean, running_var, eps:
     (*xp.batch_norm_eval_backward(g, input, weight, running_mean, running_var, eps, needs), None, None))
@@ -182,13 +185,14 @@ def _check_dtype(function: str, a: TensorBase, *parameters: Any) -> None:
     """Parameters have the input's dtype, or float32 beside an input of two bytes."""
     d = dtype_of(a)
     if d.kind == "c" or not is_float(d):
-        raise NotImplementedError(f'"{function}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert input to a floating '
+        raise NotImplementedError(f'"{function}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert input to '
+                                  'a floating '
                                   "dtype")
     for p in parameters:
         if p is not None and dtype_of(p) is not d and not (d.itemsize == 2 and dtype_of(p) is state.f32):
-            raise RuntimeError(f"{function}: mixed dtype (CPU): all inputs must share same datatype, expect parameter to have scalar "
-                               f"type of {d.name}, but one has {dtype_of(p).name}. Convert input with input.to(weight.dtype), or "
-                               "the module with .to(dtype).")
+            raise RuntimeError(f"{function}: mixed dtype (CPU): all inputs must share same datatype, expect parameter "
+                               f"to have scalar type of {d.name}, but one has {dtype_of(p).name}. Convert input with "
+                               "input.to(weight.dtype), or the module with .to(dtype).")
 
 
 def _same_dtype(d: Any, weight: Any, bias: Any) -> bool:
@@ -199,8 +203,8 @@ def _same_dtype(d: Any, weight: Any, bias: Any) -> bool:
 def _check_channels(function: str, channels: int, **parameters: Any) -> None:
     for name, p in parameters.items():
         if p is not None and shape_of(p) != (channels,):
-            raise RuntimeError(f"{function}: {name} should contain {channels} elements not {prod(shape_of(p))}: input has "
-                               f"{channels} channels (dimension 1)")
+            raise RuntimeError(f"{function}: {name} should contain {channels} elements not {prod(shape_of(p))}: input "
+                               f"has {channels} channels (dimension 1)")
 
 
 def _size_text(shape: tuple) -> str:
@@ -244,9 +248,9 @@ def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = No
     a = tensor(input, "batch_norm")
     shape = shape_of(a)
     if training and len(shape) > 1 and prod(shape) == shape[1] and shape[0]:
-        raise ValueError(f"batch_norm: Expected more than 1 value per channel when training, got input size {_size_text(shape)}: "
-                         "the result would be all zeros. Use a larger batch, drop the last one (DataLoader(drop_last=True)), or "
-                         "call model.eval().")
+        raise ValueError("batch_norm: Expected more than 1 value per channel when training, got input size "
+                         f"{_size_text(shape)}: the result would be all zeros. Use a larger batch, drop the last one "
+                         "(DataLoader(drop_last=True)), or call model.eval().")
     return normalise_batch(a, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -271,7 +275,8 @@ def normalise_batch(a: Any, running_mean: Any, running_var: Any, weight: Any, bi
         return apply_n(BATCH, [a, weight, bias], (eps,))[0]
     if running_mean is None or running_var is None:
         raise ValueError("batch_norm: running_mean and running_var must either both be None or neither be None")
-    out, _, _, new_mean, new_var = apply_n(BATCH_UPDATE, [a, weight, bias, running_mean, running_var], (float(momentum), eps))
+    out, _, _, new_mean, new_var = apply_n(BATCH_UPDATE, [a, weight, bias, running_mean, running_var],
+        (float(momentum), eps))
     if prod(shape):
         apply_inplace2(_COPY, running_mean, new_mean)
         apply_inplace2(_COPY, running_var, new_var)
@@ -285,15 +290,15 @@ def _shape_argument(function: str, value: Any) -> tuple:
     if isinstance(value, (tuple, list)) and not isinstance(value, tuple):
         value = tuple(int(v) for v in value)
     if not isinstance(value, tuple):
-        raise TypeError(f"{function}(): argument 'normalized_shape' (position 2) must be tuple of ints, not {type(value).__name__}: "
-                        f"give ({value},)")
+        raise TypeError(f"{function}(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
+                        f"{type(value).__name__}: give ({value},)")
     return value
 
 
 def _check_normalized(a: TensorBase, normalized: tuple, **parameters: Any) -> None:
     if not normalized:
-        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
-                           "normalized_shape = []")
+        raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
+                           "element, but got normalized_shape = []")
     for name, p in parameters.items():
         if p is not None and shape_of(p) != normalized:
             raise RuntimeError(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape "
@@ -309,7 +314,7 @@ def _layer_samples(t: Any) -> list:
             call(t(3, 4, transposed=True), [4], t(4), t(4), 1e-2)]
 
 
-_LAYER_ERRORS = (lambda t: [
+_LAYER_ERRORS = (lambda t: [  # noqa: E731
     (call(t(2, 3), (2,)), RuntimeError, r"expected input with shape \[\*, 2\]"),
     (call(t(2, 3), (3,), t(2)), RuntimeError, "Expected weight to be of same shape as normalized_shape"),
     (call(t(2, 3), ()), RuntimeError, "at least 1-dimensional"), (call(t(2, 3), 3), TypeError, "must be tuple of ints")])
@@ -338,12 +343,14 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
         _check_dtype("LayerNormKernelImpl", a, weight, bias)
     shape = shape_of(a)
     if (not normalized or shape[len(shape) - len(normalized):] != normalized
-            or (weight is not None and shape_of(weight) != normalized) or (bias is not None and shape_of(bias) != normalized)):
+            or (weight is not None and shape_of(weight) != normalized)
+            or (bias is not None and shape_of(bias) != normalized)):
         _check_normalized(a, normalized, weight=weight, bias=bias)
     return apply_n(LAYER, [a, weight, bias], (normalized, eps))[0]
 
 
-public(namespaces=("torch", "nn.functional"), method=False, out=False, samples=_layer_samples, errors=_LAYER_ERRORS)(layer_norm)
+public(namespaces=("torch", "nn.functional"), method=False, out=False, samples=_layer_samples,
+       errors=_LAYER_ERRORS)(layer_norm)
 
 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
@@ -412,14 +419,15 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     if num_groups < 1:
         raise RuntimeError(f"group_norm: Expected num groups to be greater than 0, got {num_groups}")
     if shape[0] and prod(shape) and shape[0] * (shape[1] // num_groups) * prod(shape[2:]) == 1:
-        raise ValueError(f"group_norm: Expected more than 1 value per channel when training, got input size {list(shape)}")
+        raise ValueError("group_norm: Expected more than 1 value per channel when training, got input size "
+                         f"{list(shape)}")
     if shape[1] % num_groups:
         raise RuntimeError("Expected number of channels in input to be divisible by num_groups, but got input of shape "
                            f"{list(shape)} and num_groups={num_groups}")
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and shape_of(p) != shape[1:2]:
-            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of "
-                               f"shape {list(shape_of(p))} and input of shape {list(shape)}")
+            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but "
+                               f"got {name} of shape {list(shape_of(p))} and input of shape {list(shape)}")
     _check_dtype("GroupNormKernelImpl", a, weight, bias)
     return apply_n(GROUP, [a, weight, bias], (int(num_groups), eps))[0]
 
@@ -460,7 +468,8 @@ def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None,
     if not use_input_stats:
         return normalise_batch(a, running_mean, running_var, weight, bias, False, momentum, eps)
     if prod(shape[2:]) == 1:
-        raise ValueError(f"instance_norm: Expected more than 1 spatial element when training, got input size {_size_text(shape)}")
+        raise ValueError("instance_norm: Expected more than 1 spatial element when training, got input size "
+                         f"{_size_text(shape)}")
     _check_dtype("instance_norm", a, weight, bias, running_mean, running_var)
     _check_channels("instance_norm", shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     out = apply_n(INSTANCE, [a, weight, bias], (eps,))[0]

@@ -37,7 +37,8 @@ def _gather(a: np.ndarray, indices: np.ndarray, nd: int) -> np.ndarray:
 
 primitive("gather_spatial", _gather, inputs=("self", "indices"), params=("nd",), promotes=False, expr=KERNEL,
           self=lambda xp, g, self_shape, indices, nd: xp.scatter_spatial(g, indices, self_shape[len(self_shape) - nd:]))
-primitive("scatter_spatial", kernel.scatter_spatial, inputs=("self", "indices"), params=("size",), promotes=False, expr=KERNEL,
+primitive("scatter_spatial", kernel.scatter_spatial, inputs=("self", "indices"), params=("size",), promotes=False,
+          expr=KERNEL,
           node="MaxPool2DWithIndicesBackwardBackward0",
           self=lambda xp, g, indices, size: xp.gather_spatial(g, indices, len(size)))
 
@@ -55,7 +56,8 @@ def _max_op(nd: int) -> Op:
     return primitive(
         f"max_pool{nd}d_with_indices", kernel.max_pool_with_indices, params=_MAX_PARAMS, outputs=(True, False), expr=KERNEL,
         node=f"MaxPool{max(nd, 2)}DWithIndicesBackward0",
-        self=lambda xp, g, self_shape, out0, out1, kernel_size: _max_formula(xp, g, self_shape, out0, out1, len(kernel_size)))
+        self=lambda xp, g, self_shape, out0, out1, kernel_size: _max_formula(xp, g, self_shape, out0, out1,
+            len(kernel_size)))
 
 
 MAX = {nd: _max_op(nd) for nd in (1, 2, 3)}
@@ -103,7 +105,8 @@ def _adaptive_max_op(nd: int) -> Op:
     return primitive(
         f"adaptive_max_pool{nd}d", kernel.adaptive_max_pool, params=("output_size",), outputs=(True, False), expr=KERNEL,
         node=f"AdaptiveMaxPool{max(nd, 2)}DBackward0",
-        self=lambda xp, g, self_shape, out0, out1, output_size: _max_formula(xp, g, self_shape, out0, out1, len(output_size)))
+        self=lambda xp, g, self_shape, out0, out1, output_size: _max_formula(xp, g, self_shape, out0, out1,
+            len(output_size)))
 
 
 ADAPTIVE_MAX = {nd: _adaptive_max_op(nd) for nd in (1, 2, 3)}
@@ -141,8 +144,8 @@ def _ints(function: str, value: Any, n: int, name: str) -> tuple[int, ...]:
 
 def _check_shape(function: str, nd: int, shape: tuple) -> None:
     if len(shape) not in (nd + 1, nd + 2) or 0 in shape[len(shape) - nd - 1:]:
-        raise RuntimeError(f"{function}: Expected {nd + 1}D or {nd + 2}D (batch mode) tensor with optional 0 dim batch size for "
-                           f"input, and non-empty otherwise, but got: {list(shape)}")
+        raise RuntimeError(f"{function}: Expected {nd + 1}D or {nd + 2}D (batch mode) tensor with optional 0 dim batch "
+                           f"size for input, and non-empty otherwise, but got: {list(shape)}")
 
 
 @lru_cache(maxsize=1024)
@@ -156,28 +159,30 @@ def _plan(function: str, nd: int, shape: tuple, kernel_size: Any, stride: Any, p
     if 0 in steps:
         raise RuntimeError(f"{function}: stride should not be zero, got {steps}")
     if min(size) < 1 or min(steps) < 1:
-        raise RuntimeError(f"{function}: kernel size should be greater than zero, and stride too, but got kernel_size={size}, "
-                           f"stride={steps}")
+        raise RuntimeError(f"{function}: kernel size should be greater than zero, and stride too, but got "
+                           f"kernel_size={size}, stride={steps}")
     if min(spread) < 1:
         raise RuntimeError(f"{function}: dilation should be greater than zero, but got {spread}")
     for k, p, d in zip(size, pads, spread, strict=True):
         if p < 0 or 2 * p > d * (k - 1) + 1:
-            raise RuntimeError(f"{function}: pad should be at most half of effective kernel size, and not negative, but got "
-                               f"pad={p}, kernel_size={k} and dilation={d}")
+            raise RuntimeError(f"{function}: pad should be at most half of effective kernel size, and not negative, "
+                               f"but got pad={p}, kernel_size={k} and dilation={d}")
     inner = shape[len(shape) - nd:]
-    out = [kernel._output_length(n, k, s, p, d, ceil_mode) for n, k, s, p, d in zip(inner, size, steps, pads, spread, strict=True)]
+    out = [kernel._output_length(n, k, s, p, d, ceil_mode) for n, k, s, p,
+           d in zip(inner, size, steps, pads, spread, strict=True)]
     if min(out) < 1:
         channels = shape[len(shape) - nd - 1]
         raise RuntimeError(
             f"{function}: Given input size: ({'x'.join(map(str, (channels, *inner)))}). Calculated output size: "
-            f"({'x'.join(map(str, (channels, *out)))}). Output size is too small: kernel_size={size} does not fit. Pool less "
-            "before this, or use an adaptive pool.")
+            f"({'x'.join(map(str, (channels, *out)))}). Output size is too small: kernel_size={size} does not fit. "
+            "Pool less before this, or use an adaptive pool.")
     return size, steps, pads, spread, bool(ceil_mode)
 
 
 def _refuse(function: str, d: np.dtype, allowed: str) -> None:
     if d.kind == "c" or (not is_float(d) and d.kind not in allowed and d.char not in allowed):
-        raise NotImplementedError(f'"{function}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert input to a floating '
+        raise NotImplementedError(f'"{function}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert input to '
+                                  'a floating '
                                   "dtype")
 
 
@@ -228,7 +233,8 @@ torch.Size([{shape}])
 def _register_max(nd: int) -> Callable:
     size = _SIZES[nd]
 
-    def max_pool(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    def max_pool(input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+                 ceil_mode: bool = False,
                  return_indices: bool = False) -> Any:
         return _max_pool(nd, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -240,7 +246,8 @@ def _register_max(nd: int) -> Callable:
     with_indices.__name__ = with_indices.__qualname__ = f"max_pool{nd}d_with_indices"
     ones, shape = ", ".join(["1", "1", *["4"] * nd]), ", ".join(["1", "1", *["2"] * nd])
     max_pool.__doc__ = _MAX_DOC.format(nd=nd, letters=_LETTERS[nd], ones=ones, shape=shape)
-    with_indices.__doc__ = (f"`max_pool{nd}d` with the positions of the maxima.\n\nReturns:\n    (maxima, int64 indices).\n")
+    with_indices.__doc__ = (f"`max_pool{nd}d` with the positions of the maxima.\n\nReturns:\n    (maxima, int64 "
+                            "indices).\n")
     _functional(lambda t: [call(t(2, 3, *size), 2), call(t(3, *size), 3, 2, 1), call(t(2, 2, *size, transposed=True), 2, 1,
                                                                                      dilation=2),
                            call(t(1, 2, *size), 2, ceil_mode=True, return_indices=nd != 1)],
@@ -251,7 +258,8 @@ def _register_max(nd: int) -> Callable:
     public(name=max_pool.__name__, method=False, out=False, samples=lambda t: [call(t(2, 3, *size), 2)])(max_pool)
     _functional(lambda t: [call(t(2, 3, *size), 2)])(with_indices)
     if nd == 1:
-        public(name="max_pool1d_with_indices", method=False, out=False, samples=lambda t: [call(t(2, 3, *size), 2)])(with_indices)
+        public(name="max_pool1d_with_indices", method=False, out=False,
+               samples=lambda t: [call(t(2, 3, *size), 2)])(with_indices)
     return max_pool
 
 
@@ -319,8 +327,8 @@ avg_pool1d, avg_pool2d, avg_pool3d = _register_avg(1), _register_avg(2), _regist
 def _adaptive_plan(function: str, nd: int, shape: tuple, output_size: Any) -> tuple[int, ...]:
     wanted = output_size if isinstance(output_size, tuple) else (output_size,) * nd
     if len(shape) not in (nd + 1, nd + 2) or 0 in shape[len(shape) - nd:]:
-        raise RuntimeError(f"{function}: Expected {nd + 1}D or {nd + 2}D tensor with non-zero size for non-batch dimensions, but "
-                           f"got {list(shape)}")
+        raise RuntimeError(f"{function}: Expected {nd + 1}D or {nd + 2}D tensor with non-zero size for non-batch "
+                           f"dimensions, but got {list(shape)}")
     if len(wanted) == 1:
         wanted = wanted * nd
     if len(wanted) != nd:
@@ -376,7 +384,8 @@ def _register_adaptive(nd: int) -> None:
         what="Maxima", name="max", **text,
         indices="\n    return_indices: give also the positions of the maxima in the flattened spatial dimensions.")
     with_indices.__doc__ = f"`{max_name}` with the positions of the maxima.\n\nReturns:\n    (maxima, int64 indices).\n"
-    for fn, name in ((adaptive_avg_pool, avg_name), (adaptive_max_pool, max_name), (with_indices, max_name + "_with_indices")):
+    for fn, name in ((adaptive_avg_pool, avg_name), (adaptive_max_pool, max_name),
+                     (with_indices, max_name + "_with_indices")):
         fn.__name__ = fn.__qualname__ = name
     wide: Any = 3 if nd == 1 else (3, *[None] * (nd - 1))
     _functional(lambda t: [call(t(2, 3, *size), 2), call(t(3, *size), wide), call(t(2, 2, *size, transposed=True), 1)],
@@ -418,9 +427,9 @@ def _register_lp(nd: int) -> None:
         return _lp_pool(nd, input, norm_type, kernel_size, stride, ceil_mode)
 
     lp_pool.__name__ = lp_pool.__qualname__ = f"lp_pool{nd}d"
-    lp_pool.__doc__ = (f"The norm of windows: (sum of input^p)^(1/p), p being norm_type.\n\nArgs:\n    input: (N, C, {_LETTERS[nd]}) "
-                       f"or (C, {_LETTERS[nd]}).\n    norm_type: the power p; inf gives maxima.\n    kernel_size, stride, ceil_mode: "
-                       f"as for `avg_pool{nd}d`.\n")
+    lp_pool.__doc__ = ("The norm of windows: (sum of input^p)^(1/p), p being norm_type.\n\nArgs:\n    input: (N, C, "
+                       f"{_LETTERS[nd]}) or (C, {_LETTERS[nd]}).\n    norm_type: the power p; inf gives maxima.\n    "
+                       f"kernel_size, stride, ceil_mode: as for `avg_pool{nd}d`.\n")
     _functional(lambda t: [call(t(2, 3, *size, low=0.3), 2, 2), call(t(3, *size, low=0.3), 1.5, 3, 2)])(lp_pool)
 
 
@@ -442,11 +451,11 @@ def _unpool(nd: int, input: Any, indices: Any, kernel_size: Any, stride: Any, pa
         raise RuntimeError(f"{function}: elements in indices should be type int64 but got: {dtype_of(at).name}. Use "
                            "indices.long().")
     if len(shape) not in (nd + 1, nd + 2):
-        raise RuntimeError(f"{function}: Input to {function} should be a {nd + 1}d or {nd + 2}d Tensor, but got a tensor with "
-                           f"{len(shape)} dimensions")
+        raise RuntimeError(f"{function}: Input to {function} should be a {nd + 1}d or {nd + 2}d Tensor, but got a "
+                           f"tensor with {len(shape)} dimensions")
     if shape != shape_of(at):
-        raise RuntimeError(f"{function}: Expected shape of indices to be same as that of the input tensor ({list(shape)}) but got "
-                           f"indices tensor with shape: {list(shape_of(at))}")
+        raise RuntimeError(f"{function}: Expected shape of indices to be same as that of the input tensor "
+                           f"({list(shape)}) but got indices tensor with shape: {list(shape_of(at))}")
     natural = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[len(shape) - nd:], steps, size, pads, strict=True)]
     if output_size is None:
         return apply_n(UNPOOL[nd], [t, at], (tuple(natural),))
@@ -454,8 +463,8 @@ def _unpool(nd: int, input: Any, indices: Any, kernel_size: Any, stride: Any, pa
     if len(wanted) in (nd + 1, nd + 2):
         wanted = wanted[len(wanted) - nd:]
     if len(wanted) != nd:
-        raise ValueError(f"{function}: output_size should be a sequence containing {nd} or {nd + 2} elements, but it has a length "
-                         f"of '{len(wanted)}'")
+        raise ValueError(f"{function}: output_size should be a sequence containing {nd} or {nd + 2} elements, but it "
+                         f"has a length of '{len(wanted)}'")
     for i, (n, w, s) in enumerate(zip(natural, wanted, steps, strict=True)):
         if not n - s < w < n + s:
             raise ValueError(f'{function}: invalid output_size "{wanted}" (dim {i} must be between {n - s} and {n + s})')
@@ -479,11 +488,12 @@ def _register_unpool(nd: int) -> None:
         return _unpool(nd, input, indices, kernel_size, stride, padding, output_size)
 
     max_unpool.__name__ = max_unpool.__qualname__ = f"max_unpool{nd}d"
-    max_unpool.__doc__ = (f"Puts maxima back where `max_pool{nd}d` found them, zeros elsewhere.\n\nArgs:\n    input, indices: the "
-                          f"maxima (N, C, {_LETTERS[nd]}) and their positions, int64.\n    kernel_size, stride, padding: of the "
-                          "pooling.\n    output_size: the pooled input's shape, where several shapes give the same output.\n\n"
-                          "Raises:\n    RuntimeError: an index outside the output. ValueError: an output_size that the pooling cannot have "
-                          "had.\n")
+    max_unpool.__doc__ = (f"Puts maxima back where `max_pool{nd}d` found them, zeros elsewhere.\n\nArgs:\n    input, "
+                          f"indices: the maxima (N, C, {_LETTERS[nd]}) and their positions, int64.\n    kernel_size, "
+                          "stride, padding: of the pooling.\n    output_size: the pooled input's shape, where several "
+                          "shapes give the same output.\n\n"
+                          "Raises:\n    RuntimeError: an index outside the output. ValueError: an output_size that the "
+                          "pooling cannot have had.\n")
     _functional(_unpool_samples(nd))(max_unpool)
 
 

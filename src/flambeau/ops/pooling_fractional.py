@@ -59,7 +59,8 @@ def _op(nd: int) -> Op:
     return primitive(
         f"fractional_max_pool{nd}d", _fractional, inputs=("self", "random_samples"), params=("kernel_size", "output_size"),
         outputs=(True, False), promotes=False, expr=KERNEL, node=f"FractionalMaxPool{nd}DBackward0",
-        self=lambda xp, g, self_shape, out0, out1, kernel_size: _max_formula(xp, g, self_shape, out0, out1, len(kernel_size)))
+        self=lambda xp, g, self_shape, out0, out1, kernel_size: _max_formula(xp, g, self_shape, out0, out1,
+            len(kernel_size)))
 
 
 _OPS = {2: _op(2), 3: _op(3)}
@@ -73,9 +74,11 @@ def _pool(nd: int, input: Any, kernel_size: Any, output_size: Any, output_ratio:
         raise ValueError(f"{function} requires specifying either an output_size or an output_ratio")
     d = dtype_of(t)
     if d.kind == "c" or not is_float(d):
-        raise NotImplementedError(f'"{function}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert input to a floating dtype')
+        raise NotImplementedError(f'"{function}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert input to '
+                                  'a floating dtype')
     if len(shape) not in (nd + 1, nd + 2):
-        raise IndexError(f"{function}: Expected {nd + 1}D or {nd + 2}D tensor, but got {list(shape)} (Dimension out of range)")
+        raise IndexError(f"{function}: Expected {nd + 1}D or {nd + 2}D tensor, but got {list(shape)} (Dimension out of "
+                         "range)")
     inner = shape[-nd:]
     size = _ints(function, kernel_size, nd, "kernel_size")
     if output_size is None:
@@ -84,7 +87,8 @@ def _pool(nd: int, input: Any, kernel_size: Any, output_size: Any, output_ratio:
     out = _ints(function, output_size, nd, "output_size")
     for s, k, o in zip(inner, size, out, strict=True):
         if o + k - 1 > s or o < 1:
-            raise RuntimeError(f"{function}(): pool size {k} too large relative to input size {s}: {o} windows do not fit")
+            raise RuntimeError(f"{function}(): pool size {k} too large relative to input size {s}: {o} windows do not "
+                               "fit")
     if draws is None:
         n = shape[0] if len(shape) == nd + 2 else 1
         draws = rand(n, shape[-nd - 1], nd, dtype=t.dtype)
@@ -108,10 +112,13 @@ def _register(nd: int) -> None:
     letters = "H, W" if nd == 2 else "D, H, W"
     pool.__name__ = pool.__qualname__ = name
     with_indices.__name__ = with_indices.__qualname__ = name + "_with_indices"
-    pool.__doc__ = (f"Maxima over windows at random distances.\n\nArgs:\n    input: (N, C, {letters}) or (C, {letters}).\n"
-                    "    kernel_size: of the windows. output_size: their number, or output_ratio: its ratio to input's size.\n"
-                    "    return_indices: give also the positions of the maxima, int64.\n\nRaises:\n    ValueError: neither size "
-                    "nor ratio. RuntimeError: windows that do not fit.\n\nSource: Graham, arXiv:1412.6071.\n")
+    pool.__doc__ = (f"Maxima over windows at random distances.\n\nArgs:\n    input: (N, C, {letters}) or (C, "
+                    f"{letters}).\n"
+                    "    kernel_size: of the windows. output_size: their number, or output_ratio: its ratio to input's "
+                    "size.\n"
+                    "    return_indices: give also the positions of the maxima, int64.\n\nRaises:\n    ValueError: "
+                    "neither size nor ratio. RuntimeError: windows that do not fit.\n\nSource: Graham, "
+                    "arXiv:1412.6071.\n")
     with_indices.__doc__ = f"`{name}` with the positions of the maxima.\n\nReturns:\n    (maxima, int64 indices).\n"
 
     def samples(t: Any) -> list:

@@ -44,7 +44,8 @@ primitive("pdist_backward", _pdist_backward, inputs=("grad", "self", "pdist"), p
 
 
 @public(namespaces=_BOTH, method=False, out=False, samples=lambda t: [
-    call(t(3, 4), t(3, 4)), call(t(3, 4), t(4), -1), call(t(4), t(4), 0), call(t(2, 3, 4), t(1, 3, 4), 1)], errors=lambda t: [
+    call(t(3, 4), t(3, 4)), call(t(3, 4), t(4), -1), call(t(4), t(4), 0), call(t(2, 3, 4), t(1, 3, 4), 1)],
+    errors=lambda t: [
     (call(t(3, dtype="int64"), t(3, dtype="int64"), 0), RuntimeError, "to be floating point"),
     (call(t(3, 4), t(3, 5)), RuntimeError, "must match the size")])
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
@@ -62,8 +63,8 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     a: Any = tensor(x1, "cosine_similarity", "x1")
     b: Any = tensor(x2, "cosine_similarity", "x2", 2)
     if not is_float(dtype_of(a)) and not is_float(dtype_of(b)):
-        raise RuntimeError(f"cosine_similarity: expected common dtype to be floating point, yet common dtype is {dtype_of(a).name}. Use "
-                           ".float().")
+        raise RuntimeError("cosine_similarity: expected common dtype to be floating point, yet common dtype is "
+                           f"{dtype_of(a).name}. Use .float().")
     if shape_of(a) != shape_of(b):
         a, b = broadcast_tensors(a, b)
     return (a / a.norm(2, dim, keepdim=True).clamp_min(eps) * (b / b.norm(2, dim, keepdim=True).clamp_min(eps))).sum(dim)

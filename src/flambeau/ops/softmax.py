@@ -69,7 +69,7 @@ def _samples(t: Any) -> list:
             call(t(4, 3, transposed=True), 1), call(t(3, 4), 1, dtype=t.library.float64)]
 
 
-_ERRORS = (lambda t: [(call(t(3, 2), 2), IndexError, "out of range"),
+_ERRORS = (lambda t: [(call(t(3, 2), 2), IndexError, "out of range"),  # noqa: E731
                       (call(t(3, dtype="int64"), 0), NotImplementedError, "not implemented for")])
 
 

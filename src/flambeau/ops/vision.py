@@ -20,7 +20,8 @@ from .pooling import GLOBALS as _POOLS
 _PARAMS = ("size", "mode", "align_corners", "scales", "antialias")
 _NODES = {("nearest", 1): "UpsampleNearest1D", ("nearest", 2): "UpsampleNearest2D", ("nearest", 3): "UpsampleNearest3D",
           ("nearest-exact", 1): "UpsampleNearestExact1D", ("nearest-exact", 2): "UpsampleNearestExact2D",
-          ("nearest-exact", 3): "UpsampleNearestExact3D", ("linear", 1): "UpsampleLinear1D", ("bilinear", 2): "UpsampleBilinear2D",
+          ("nearest-exact", 3): "UpsampleNearestExact3D", ("linear", 1): "UpsampleLinear1D",
+          ("bilinear", 2): "UpsampleBilinear2D",
           ("trilinear", 3): "UpsampleTrilinear3D", ("bicubic", 2): "UpsampleBicubic2D"}
 _KINDS = {"nearest": "nearest", "nearest-exact": "nearest-exact", "linear": "linear", "bilinear": "linear",
           "trilinear": "linear", "bicubic": "cubic"}
@@ -53,9 +54,9 @@ def _per_dimension(value: Any, n: int, what: str, inner: tuple) -> tuple:
     if not isinstance(value, (tuple, list)):
         return (value,) * n
     if len(value) != n:
-        raise ValueError(f"Input and {what} must have the same number of spatial dimensions, but got input with spatial dimensions of "
-                         f"{list(inner)} and {what} of {tuple(value)}. Please provide input tensor in (N, C, d1, d2, ...,dK) "
-                         "format, and one value for each of d1 ... dK.")
+        raise ValueError(f"Input and {what} must have the same number of spatial dimensions, but got input with "
+                         f"spatial dimensions of {list(inner)} and {what} of {tuple(value)}. Please provide input "
+                         "tensor in (N, C, d1, d2, ...,dK) format, and one value for each of d1 ... dK.")
     return tuple(value)
 
 
@@ -80,7 +81,8 @@ def _sizes(inner: tuple, size: Any, scale_factor: Any, mode: str, recompute: boo
 
 def _samples(t: Any) -> list:
     return [call(t(1, 2, 5), size=8), call(t(1, 2, 5, 4), scale_factor=2.0), call(t(1, 2, 5, 4), (3, 7), mode="bilinear"),
-            call(t(1, 2, 3, 4), scale_factor=1.7, mode="bilinear", align_corners=True), call(t(1, 2, 3, 4), (5, 6), mode="bicubic"),
+            call(t(1, 2, 3, 4), scale_factor=1.7, mode="bilinear", align_corners=True),
+            call(t(1, 2, 3, 4), (5, 6), mode="bicubic"),
             call(t(1, 2, 5), scale_factor=0.6, mode="linear"), call(t(1, 1, 3, 2, 3), size=4, mode="trilinear"),
             call(t(1, 2, 6, 6), size=(3, 2), mode="area"), call(t(1, 2, 7, 6), size=3, mode="bilinear", antialias=True),
             call(t(1, 1, 2, 3), size=5, mode="nearest-exact")]
@@ -116,11 +118,12 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
     shape = shape_of(t)
     n = len(shape) - 2
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
-        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | bicubic | "
-                         f"trilinear, not with {mode}")
+        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | "
+                         f"bicubic | trilinear, not with {mode}")
     sizes, scales = _sizes(shape[2:], size, scale_factor, mode, recompute_scale_factor)
     if antialias and not (mode in ("bilinear", "bicubic") and n == 2):
-        raise ValueError(f"interpolate: antialias is restricted to bilinear and bicubic modes and 4-D input, got {mode} and {n + 2}-D")
+        raise ValueError("interpolate: antialias is restricted to bilinear and bicubic modes and 4-D input, got "
+                         f"{mode} and {n + 2}-D")
     if mode == "area" and n in (1, 2, 3):
         return _POOLS[f"adaptive_avg_pool{n}d"](t, sizes)
     if (mode, n) not in RESAMPLE:
@@ -128,19 +131,21 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
         if n in (1, 2, 3) and needed:
             raise NotImplementedError(f"Got {n + 2}D input, but {mode} mode needs {needed}D input")
         raise NotImplementedError(
-            "Input Error: Only 3D, 4D and 5D input Tensors supported for the modes: nearest | linear | bilinear | bicubic | trilinear "
-            f"| area | nearest-exact (got {n + 2}D and {mode})")
+            "Input Error: Only 3D, 4D and 5D input Tensors supported for the modes: nearest | linear | bilinear | "
+            f"bicubic | trilinear | area | nearest-exact (got {n + 2}D and {mode})")
     if min(sizes) <= 0 or 0 in shape[2:]:
         raise RuntimeError(f"Input and output sizes should be greater than 0, but got input {shape[2:]} output {sizes}")
     d = dtype_of(t)
     if d.kind == "c" or (not is_float(d) and d.name != "uint8"):
-        raise NotImplementedError(f'"{_NODES[mode, n]}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert input to a '
+        raise NotImplementedError(f'"{_NODES[mode, n]}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert '
+                                  'input to a '
                                   "floating dtype")
     return apply1(RESAMPLE[mode, n], t, (sizes, _KINDS[mode], bool(align_corners), scales, antialias))
 
 
 def _deprecated(name: str) -> None:
-    warnings.warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", UserWarning, stacklevel=3)
+    warnings.warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` "
+                  "instead.", UserWarning, stacklevel=3)
 
 
 @_functional(lambda t: [call(t(1, 2, 3), scale_factor=2)])
