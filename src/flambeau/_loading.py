@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 _PACKAGE = __package__ or "flambeau"
@@ -25,9 +25,36 @@ class _BaseFirst:
             load()
 
 
+class _Explained:
+    """The last finder: `from flambeau import nope` says what the AttributeError of `flambeau.nope` says.
+
+    The import statement drops that error and raises its own, which names the package's file and no more.
+    """
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        module, _, last = name.rpartition(".")
+        if module.partition(".")[0] != _PACKAGE or not _in_from_import(sys._getframe(1)):
+            return
+        try:
+            getattr(sys.modules[module], last)
+        except AttributeError as error:
+            raise ImportError(f"cannot import name '{last}' from '{module}': {error}", name=module) from None
+
+
+def _in_from_import(frame: FrameType | None) -> bool:
+    """Whether the import system looks for a name in the list of a `from` import."""
+    while frame is not None and "importlib" in frame.f_code.co_filename:
+        if frame.f_code.co_name == "_handle_fromlist":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def install() -> None:
     """Wait for the first use."""
     sys.meta_path.insert(0, _BaseFirst)  # type: ignore[arg-type]
+    sys.meta_path.append(_Explained)  # type: ignore[arg-type]
 
 
 def load() -> None:

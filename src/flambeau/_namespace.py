@@ -8,6 +8,7 @@ import math
 import os
 from typing import Any
 
+from ._unavailable import no_attribute
 from .core import dtype as _dtype
 from .core.size import Size
 from .core.state import state
@@ -15,13 +16,14 @@ from .kernels import services
 
 services.install()
 
-from . import ops  # noqa: E402
+# By their full names: `from . import x` would ask the package's own `__getattr__` first.
+import flambeau.ops as ops  # noqa: E402
+
 from .ops import _assemble  # noqa: E402
 from .tensor import Tensor, _dlpack, _functions, _legacy, _methods, _numbers, _printing, _storage  # noqa: E402
 
-from . import _switches  # noqa: E402  isort: skip
-
-from . import autograd  # noqa: E402  isort: skip
+import flambeau._switches as _switches  # noqa: E402  isort: skip
+import flambeau.autograd as autograd  # noqa: E402  isort: skip
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -103,7 +105,7 @@ def later(name: str) -> Any:
                 raise
             break
         return found if attribute is None else getattr(found, attribute)
-    raise AttributeError(f"module 'flambeau' has no attribute '{name}'")
+    raise no_attribute(package, name, [*public_names(), *SUBMODULES, *LATER], planned=name in SUBMODULES or name in LATER)
 
 
 _ = ops

@@ -2,8 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
+
+
+def written(module: str) -> str:
+    """The name of a module in PyTorch: what a program with `import flambeau as torch` writes."""
+    package, dot, rest = module.partition(".")
+    return "torch" + dot + rest if package == "flambeau" else module
+
+
+def no_attribute(module: str, name: str, names: Iterable[str] = (), instead: str = "", planned: bool = False) -> AttributeError:
+    """The error of `module.name`, which is not among `names`: what it means, the nearest names, what to do instead.
+
+    planned: PyTorch is known to have the name.
+    """
+    text = f"module '{module}' has no attribute '{name}'"
+    if name.startswith("__"):
+        return AttributeError(text)
+    import difflib
+
+    text += f": {written(module)}.{name} is not supported by flambeau yet"
+    text += "." if planned else ", or PyTorch has no such name either."
+    near = nearest(name, [n for n in names if n != name], difflib)
+    if near:
+        text += f" Did you mean {' or '.join(near)}?"
+    return AttributeError(text + (" " + instead if instead else ""))
+
+
+def nearest(name: str, names: Iterable[str], difflib: Any) -> list[str]:
+    """Up to three names that a slip of the keyboard, or of capital letters, turns into `name`."""
+    by_lower = {n.lower(): n for n in names if not n.startswith("_")}
+    return [by_lower[n] for n in difflib.get_close_matches(name.lower(), by_lower, 3, 0.75)]
 
 
 class Missing(type):
@@ -45,6 +75,6 @@ def refusal(module: str, instead: str) -> Callable[[str], Any]:
     """A `__getattr__` for the module: every further name is an AttributeError that says what to do."""
 
     def getattribute(name: str) -> Any:
-        raise AttributeError(f"module '{module}' has no attribute '{name}'" + ("" if name.startswith("__") else f": {instead}"))
+        raise no_attribute(module, name, (), "Instead: " + instead.rstrip(".") + ".")
 
     return getattribute

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau._unavailable import no_attribute
 from flambeau.ops import _assemble
 
 globals().update(_assemble.functions("fft"))
@@ -12,5 +13,4 @@ __all__ = sorted(_assemble.functions("fft"))  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'"
-                         + ("" if name.startswith("__") else f": it has {', '.join(__all__)}"))
+    raise no_attribute(__name__, name, __all__, f"It has {', '.join(__all__)}.")

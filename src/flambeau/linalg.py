@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau._unavailable import no_attribute
 from flambeau.kernels.linalg import LinAlgError
 from flambeau.ops import _assemble
 
@@ -13,9 +14,7 @@ __all__ = sorted([*_assemble.functions("linalg"), "LinAlgError"])  # noqa: PLE06
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    raise AttributeError(f"module '{__name__}' has no function '{name}': flambeau does not support it yet, or PyTorch has none of "
-                         "that name. Write it from the others (inv, solve, cholesky, qr, svd, eigh): its gradient follows.")
+    raise no_attribute(__name__, name, __all__,
+                       "Write it from the others (inv, solve, cholesky, qr, svd, eigh): its gradient follows.")
 
 

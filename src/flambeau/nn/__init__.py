@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from flambeau._unavailable import no_attribute
+
 from . import functional, init, modules, parameter, utils
 from .modules import *  # noqa: F403
 from .modules import __all__ as _layers
@@ -33,17 +35,11 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.{name}":
                 raise
-    text = f"module '{__name__}' has no attribute '{name}'"
-    if name.startswith("__"):
-        raise AttributeError(text)
-    import difflib
-
     instead = _INSTEAD.get(name)
     if instead is None and name.startswith("Lazy"):
         instead = f"lazy layers are not supported yet: use {name[4:]} and give the sizes."
     if instead is None and name.startswith("Transformer"):
         instead = "build the blocks from Linear, LayerNorm and nn.functional."
-    if instead is None:
-        near = difflib.get_close_matches(name, __all__, 1)
-        instead = f"Did you mean {near[0]}?" if near else "Derive a Module with the operators that you need."
-    raise AttributeError(f"{text}: flambeau does not support it yet, or PyTorch has no such layer; {instead}")
+    if instead is not None:
+        raise no_attribute(__name__, name, (), "Instead: " + instead, planned=True)
+    raise no_attribute(__name__, name, __all__, "Otherwise derive a Module with the operators that you need.")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau._unavailable import no_attribute
+
 from . import lr_scheduler
 from .adadelta import Adadelta
 from .adagrad import Adagrad
@@ -23,8 +25,4 @@ __all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "O
 
 
 def __getattr__(name: str) -> Any:
-    text = f"module '{__name__}' has no attribute '{name}'"
-    if name.startswith("_"):
-        raise AttributeError(text)
-    raise AttributeError(f"{text}: flambeau does not support it yet, or PyTorch has no such optimizer; use "
-                         f"one of {', '.join(n for n in __all__ if n[0].isupper())}")
+    raise no_attribute(__name__, name, __all__, f"The optimizers are {', '.join(n for n in __all__ if n[0].isupper())}.")

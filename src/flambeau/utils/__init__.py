@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from flambeau._unavailable import no_attribute
+
 _SUBMODULES = ("checkpoint", "data", "dlpack", "hooks")
 _LATER = {
     "tensorboard": "the summary writer is not available yet: log with print or matplotlib",
@@ -23,4 +25,4 @@ def __getattr__(name: str) -> Any:
             if error.name != f"{__name__}.{name}":
                 raise
     why = _LATER.get(name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'" + (f": {why}" if why else ""))
+    raise no_attribute(__name__, name, [*_SUBMODULES, *__all__], f"Instead: {why}." if why else "", planned=why is not None)
