@@ -20,6 +20,7 @@ from ._args import tensor
 from ._record import KERNEL, call, primitive, public
 from .addmm import linear
 from .dropout import dropout
+from .joining import cat
 
 
 def _safe_softmax(x: np.ndarray, dim: int) -> np.ndarray:
@@ -226,8 +227,6 @@ def multi_head_attention_forward(
 
 
 def _cat(a: Any, b: Any, dim: int) -> Any:
-    from .joining import cat
-
     return cat([a, b], dim)
 
 

@@ -21,6 +21,7 @@ from flambeau.kernels.services import is_float
 
 from ._args import tensor
 from ._record import KERNEL, call, primitive, public
+from .padding import pad
 
 _GEOMETRY = ("stride", "padding", "dilation", "groups")
 
@@ -220,8 +221,6 @@ def _conv(function: str, n: int, input: Any, weight: Any, bias: Any, stride: Any
                                    _hashable(stride), _hashable(padding), _hashable(dilation), groups)
     x: Any = input if batched else input.unsqueeze(0)
     if extra is not None:
-        from .padding import pad  # the public function: the constant mode
-
         x = pad(x, extra)
     out = apply_n(CONVOLUTION, [x, weight, bias], params)
     return out if batched else out.squeeze(0)

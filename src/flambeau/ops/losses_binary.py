@@ -19,6 +19,7 @@ from flambeau.kernels.services import is_float
 from ._args import tensor
 from ._pointwise import common, fused
 from ._record import KERNEL, call, primitive
+from .activations import logsigmoid
 from .losses import _broadcast, functional, reduced, reduced_array, reduction_of, refuse_dtype, share, size_text
 from .losses_classes import _name
 
@@ -215,8 +216,6 @@ def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, siz
     >>> round(loss.item(), 4)
     0.6931
     """
-    from .activations import logsigmoid
-
     reduction = reduction_of(size_average, reduce, reduction)
     a: Any = tensor(input, "multilabel_soft_margin_loss")
     values = -(target * logsigmoid(a) + (1 - target) * logsigmoid(-a))

@@ -28,8 +28,11 @@ from flambeau.kernels import norm as kernel
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
+from ._assemble import write_out
 from ._pointwise import fused
 from ._record import KERNEL, call, primitive, public
+from .padding import pad
+from .pooling import avg_pool2d
 
 _COPY = slot("copy")
 _INPUTS = ("input", "weight", "bias")
@@ -498,9 +501,6 @@ def local_response_norm(input: Any, size: int, alpha: float = 1e-4, beta: float 
     >>> flambeau.nn.functional.local_response_norm(flambeau.tensor([[[0.]]]), 1).tolist()
     [[[0.0]]]
     """
-    from .padding import pad  # the public function
-    from .pooling import avg_pool2d
-
     a: Any = tensor(input, "local_response_norm")
     shape = shape_of(a)
     if len(shape) < 3:
@@ -527,7 +527,5 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out:
     a: Any = tensor(input, "normalize")
     result = a / a.norm(p, dim, keepdim=True).clamp_min(eps)
     if out is not None:
-        from ._assemble import write_out
-
         return write_out("normalize", out, result)
     return result
