@@ -15,10 +15,13 @@ from types import ModuleType
 from typing import Any
 
 ALIASES = {"torch": "flambeau", "torchviz": "flambeau.interop.torchviz"}
+MODULES = {"safetensors.torch": "flambeau.serialization.safetensors"}     # single modules of other packages
 
 
 def real_name(name: str) -> str | None:
     """The flambeau module that `name` stands for, None if `name` is not an aliased one."""
+    if name in MODULES:
+        return MODULES[name]
     top, dot, rest = name.partition(".")
     return ALIASES[top] + dot + rest if top in ALIASES else None
 
@@ -39,7 +42,7 @@ class _ExistingModule:
 
 
 class TorchFinder:
-    """Meta-path finder for the names in ALIASES and everything below them."""
+    """Meta-path finder for the names in ALIASES and everything below them, and for those in MODULES."""
 
     @staticmethod
     def find_spec(

@@ -117,6 +117,10 @@ class Generator:
         with self.lock:
             return (_restored, (str(self.device), self.engine.get_state()))
 
+    def __setstate__(self, state: tuple[int, int | None, Any]) -> None:
+        """(seed, offset, state tensor): how files of torch.save describe a generator."""
+        self.set_state(state[2])
+
 
 def _restored(device: str, state: np.ndarray) -> Generator:
     generator = Generator(device)

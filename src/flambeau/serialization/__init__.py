@@ -14,8 +14,9 @@ from ._location import default_restore_location
 from ._save import save
 
 __all__ = [
-    "CheckpointError", "EmptyFileError", "SourceChangeWarning", "UnsafeGlobalError", "add_safe_globals", "clear_safe_globals",
-    "default_restore_location", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load", "safe_globals", "save",
+    "CheckpointError", "EmptyFileError", "SourceChangeWarning", "UnsafeGlobalError", "add_safe_globals",
+    "clear_safe_globals", "default_restore_location", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load",
+    "safe_globals", "save",
 ]
 
 _INSTEAD = "files are written and read whole, in the byte order that they record, with storages on the CPU"

@@ -80,7 +80,8 @@ def _entry_name(entry: Any) -> str:
         return entry[1]
     name = _names.global_name(entry)
     if name is None:
-        raise TypeError(f"add_safe_globals() takes functions and classes, not {entry!r}: it has no module and name")
+        raise TypeError(f"add_safe_globals() takes functions and classes, not {entry!r}: it has no module "
+                        "and name")
     return name
 
 
@@ -96,7 +97,8 @@ class Budget:
     def take(self, n: int) -> None:
         self.left -= n
         if self.left < 0:
-            raise CheckpointError("the file copies the same containers again and again: it would fill the memory")
+            raise CheckpointError("the file copies the same containers again and again: it would fill the "
+                                  "memory")
 
 
 def _only(args: tuple, kinds: tuple[type, ...], what: str, budget: Budget) -> Any:
@@ -169,7 +171,8 @@ def _device(args: tuple, budget: Budget) -> Any:
 
 
 def hashable(key: Any) -> Any:
-    """A key of a dictionary or set. Tuples are hashed by recursion, in time that a file could make endless."""
+    """A key of a dictionary or set. Tuples are hashed by recursion, in time that a file could make "
+      "endless."""
     kind = type(key)
     if kind is tuple or kind is Size:
         n, level = 0, [key]
@@ -183,7 +186,8 @@ def hashable(key: Any) -> Any:
     try:
         hash(key)
     except TypeError:
-        raise CheckpointError(f"the file has a {kind.__name__} as a key of a dictionary or set, where none can be") from None
+        raise CheckpointError(f"the file has a {kind.__name__} as a key of a dictionary or set, where none "
+                              "can be") from None
     return key
 
 
@@ -240,8 +244,7 @@ class Allowed:
                 raise NotImplementedError(f"the file holds {what}, which flambeau does not have")
             raise refused(full)
         call = _CALLS.get(found) if isinstance(found, type) or found is codecs.encode else None
-        if call is None and callable(found) and getattr(found, "__module__", "").endswith("serialization._rebuild") \
-                and not isinstance(found, type):
+        if any(found is function for function in _rebuild.FUNCTIONS):
             def call(args: tuple, budget: Budget) -> Any:
                 return _rebuild.called(found, args)
         if call is not None:
@@ -255,10 +258,12 @@ class Allowed:
             CheckpointError: any other function, or arguments that it does not take.
         """
         if type(args) is not tuple:
-            raise CheckpointError(f"the file calls {short(function)} with a {type(args).__name__} instead of a tuple")
+            raise CheckpointError(f"the file calls {short(function)} with a {type(args).__name__} instead of "
+                                  "a tuple")
         known = self._callable.get(id(function))
         if known is None:
-            raise CheckpointError(f"the file calls {short(function)}, which weights_only=True does not call. Nothing was executed.")
+            raise CheckpointError(f"the file calls {short(function)}, which weights_only=True does not call. "
+                                  "Nothing was executed.")
         return known[1](args, self._budget)
 
     def permits(self, cls: Any) -> bool:

@@ -30,7 +30,8 @@ class Source:
         for method in ("seek", "tell", "read"):
             if not callable(getattr(file, method, None)):
                 raise AttributeError(
-                    f"{type(file).__name__!r} object has no attribute '{method}': torch.load takes a path, or a file opened in "
+                    f"{type(file).__name__!r} object has no attribute '{method}': torch.load takes a path, "
+                    "or a file opened in "
                     "binary mode that can be sought in. Read other streams into an io.BytesIO first.")
         self.file = file
         self.what = what
@@ -43,7 +44,8 @@ class Source:
         self.file.seek(self.origin + position)
         data = self.file.read(n)
         if isinstance(data, str):
-            raise TypeError(f"Expected bytes, got str: {self.what} is open in text mode. Open it with mode 'rb'.")
+            raise TypeError(f"Expected bytes, got str: {self.what} is open in text mode. Open it with mode "
+                            "'rb'.")
         return data
 
     def fill(self, position: int, target: np.ndarray) -> int:
@@ -88,14 +90,16 @@ def kind_of(source: Source) -> str:
     if head[:1] == b"\x80" and head[2:].startswith(MAGIC):
         return "legacy"
     if not head:
-        raise EmptyFileError(f"{source.what} is empty, or is at its end: Ran out of input (EOF). Was the program that wrote it "
+        raise EmptyFileError(f"{source.what} is empty, or is at its end: Ran out of input (EOF). Was the "
+                             "program that wrote it "
                              "stopped, or the file not rewound with seek(0)?")
     raise CheckpointError(f"{source.what} is not a zip archive and no checkpoint: {_guess(head)}")
 
 
 def _guess(head: bytes) -> str:
     if head[257:262] == b"ustar":
-        return ("it is a tar archive, the format of PyTorch before 0.1.10, which is not read here. Load and save it again with "
+        return ("it is a tar archive, the format of PyTorch before 0.1.10, which is not read here. Load and "
+                "save it again with "
                 "PyTorch.")
     if ZIP.startswith(head):
         return f"it is truncated at byte {len(head)}. Copy or download it again."
@@ -110,7 +114,8 @@ def _guess(head: bytes) -> str:
     if head[:8] == b"\x89HDF\r\n\x1a\n":
         return "it is an HDF5 file."
     if head[:1] == b"\x80":
-        return ("it is a pickle, but has an invalid magic number: it was not written by torch.save (corrupt file?). If you trust "
+        return ("it is a pickle, but has an invalid magic number: it was not written by torch.save (corrupt "
+                "file?). If you trust "
                 "it, pickle.load reads it.")
     return f"it begins with {head[:16]!r}. Was it written by torch.save, and copied in binary mode?"
 
@@ -125,7 +130,8 @@ def written(f: Any) -> Iterator[Any]:
     if not isinstance(f, PathLike):
         write = getattr(f, "write", None)
         if not callable(write):
-            raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute, not "
+            raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' "
+                                 "attribute, not "
                                  f"{type(f).__name__}")
         yield lambda data: write_all(write, data)
         flush = getattr(f, "flush", None)
@@ -135,7 +141,8 @@ def written(f: Any) -> Iterator[Any]:
     path = os.path.realpath(os.fspath(f))       # a link stays a link
     folder = os.path.dirname(path)
     if not os.path.isdir(folder):
-        raise RuntimeError(f"Parent directory {folder} does not exist. Make it first: os.makedirs({folder!r}, exist_ok=True).")
+        raise RuntimeError(f"Parent directory {folder} does not exist. Make it first: "
+                           f"os.makedirs({folder!r}, exist_ok=True).")
     try:
         old = os.stat(path)
     except FileNotFoundError:

@@ -30,7 +30,8 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     """
     with opened(f) as source:
         if kind_of(source) != "zip":
-            raise CheckpointError(f"{source.what} is not of the zip format: get_unsafe_globals_in_checkpoint() reads that only")
+            raise CheckpointError(f"{source.what} is not of the zip format: "
+                                  "get_unsafe_globals_in_checkpoint() reads that only")
         data = Archive(source.read, source.size, source.what).read("data.pkl")
         what = source.what
     allowed = Allowed(Budget(0))

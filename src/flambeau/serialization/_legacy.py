@@ -32,9 +32,11 @@ def load(source: Source, restore: Any, unpickle: Callable) -> Any:
     heads = Machine(data, _no_storage, f"the head of {what}")
     magic, protocol, system = heads.load(), heads.load(), heads.load()
     if magic != MAGIC_NUMBER:
-        raise CheckpointError(f"{what} has an invalid magic number: it is corrupt, or was not written by torch.save")
+        raise CheckpointError(f"{what} has an invalid magic number: it is corrupt, or was not written by "
+                              "torch.save")
     if protocol != PROTOCOL_VERSION:
-        raise CheckpointError(f"{what} has an invalid protocol version {short(protocol)}; {PROTOCOL_VERSION} is read")
+        raise CheckpointError(f"{what} has an invalid protocol version {short(protocol)}; {PROTOCOL_VERSION} "
+                              "is read")
     big = isinstance(system, dict) and system.get("little_endian") is False
     storages = _Storages(restore)
     start = heads.position
@@ -43,7 +45,8 @@ def load(source: Source, restore: Any, unpickle: Callable) -> Any:
     tails.position = start + length
     keys = tails.load()
     if not isinstance(keys, list):
-        raise CheckpointError(f"{what} is damaged: at byte {start + length} there should be the list of its storages")
+        raise CheckpointError(f"{what} is damaged: at byte {start + length} there should be the list of its "
+                              "storages")
     end = storages.read(keys, data, tails.position, what, big)
     source.file.seek(source.origin + end)
     return value
@@ -67,13 +70,15 @@ class _Storages:
         kind, key, location, n = described(pid, 5)
         itemsize = 1 if kind.dtype is None else kind.dtype.itemsize
         if len(pid) > 5 and pid[5] is not None:
-            raise NotImplementedError("the file has views of storages as they were before PyTorch 0.4: load and save it again with "
+            raise NotImplementedError("the file has views of storages as they were before PyTorch 0.4: load "
+                                      "and save it again with "
                                       "PyTorch")
         known = self._found.get(key)
         if known is None:
             known = self._found[key] = self._new(kind, location, n * itemsize)
         elif n * itemsize > known[0].nbytes():
-            raise CheckpointError(f"the storage {key} is described twice, with {n * itemsize} and {known[0].nbytes()} bytes")
+            raise CheckpointError(f"the storage {key} is described twice, with {n * itemsize} and "
+                                  f"{known[0].nbytes()} bytes")
         return storage_of(known[1], kind)
 
     def _new(self, kind: Any, location: str, nbytes: int) -> tuple[LoadedStorage, Any, Any, list]:
@@ -88,18 +93,21 @@ class _Storages:
         for key in keys:
             known = self._found.get(key) if isinstance(key, str) else None
             if known is None:
-                raise CheckpointError(f"{what} is damaged: it lists a storage {short(key)} that its object does not use")
+                raise CheckpointError(f"{what} is damaged: it lists a storage {short(key)} that its object "
+                                      "does not use")
             loaded, _, kind, waiting = known
             itemsize = 1 if kind.dtype is None else kind.dtype.itemsize
             head = data[position:position + 8]
             n = int.from_bytes(head, "little")
             if len(head) < 8 or n * itemsize != loaded.nbytes():
                 raise CheckpointError(
-                    f"{what} is damaged or truncated: at byte {position} of {len(data)} there should be the length of storage "
+                    f"{what} is damaged or truncated: at byte {position} of {len(data)} there should be the "
+                    "length of storage "
                     f"{key} ({loaded.nbytes()} bytes)")
             raw = np.frombuffer(data, np.uint8, min(loaded.nbytes(), len(data) - position - 8), position + 8)
             if raw.size != loaded.nbytes():
-                raise CheckpointError(f"{what} is truncated at byte {len(data)}: storage {key} has {raw.size} bytes of "
+                raise CheckpointError(f"{what} is truncated at byte {len(data)}: storage {key} has "
+                                      f"{raw.size} bytes of "
                                       f"{loaded.nbytes()}")
             if big:
                 raw = swapped(raw, kind)

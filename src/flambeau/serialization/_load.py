@@ -59,33 +59,39 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     """
     if pickle_module is not None:
         if weights_only:
-            raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: leave out pickle_module, or "
+            raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: leave "
+                               "out pickle_module, or "
                                "pass weights_only=False if you trust the file.")
         weights_only = False
     if weights_only is None:
         weights_only = os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0") not in ("1", "y", "yes", "true")
     unknown = set(pickle_load_args) - {"encoding", "errors", "fix_imports", "buffers"}
     if unknown:
-        raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}; known are encoding, errors and fix_imports")
+        raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}; known are encoding, "
+                        "errors and fix_imports")
     if mmap and not isinstance(f, PathLike):
-        raise ValueError("f must be a file path in order to use the mmap argument: an open file or a buffer cannot be mapped. Pass "
+        raise ValueError("f must be a file path in order to use the mmap argument: an open file or a buffer "
+                         "cannot be mapped. Pass "
                          "the path, or leave mmap out.")
     restore = restorer(map_location)
     with opened(f) as source:
         kind = kind_of(source)
         if kind == "legacy":
             if mmap:
-                raise RuntimeError("mmap can only be used with files saved with the zip format: this one is older. Load and save it "
+                raise RuntimeError("mmap can only be used with files saved with the zip format: this one is "
+                                   "older. Load and save it "
                                    "again without mmap.")
             return _legacy.load(source, restore, _unpickler(weights_only, pickle_module, pickle_load_args))
         archive = Archive(source.read, source.size, source.what)
         if "constants.pkl" in archive.members and any(name.startswith("code/") for name in archive.members):
-            raise CheckpointError(f"{source.what} is a TorchScript archive: a program, not a checkpoint. In PyTorch, load it with "
+            raise CheckpointError(f"{source.what} is a TorchScript archive: a program, not a checkpoint. In "
+                                  "PyTorch, load it with "
                                   "torch.jit.load and save its state_dict() with torch.save.")
         storages = ZipStorages(archive, source, restore, bool(mmap))
         data = archive.read("data.pkl")
         if "version" not in archive.members and ".format_version" not in archive.members:
-            raise CheckpointError(f"{source.what} is incomplete: it has no member 'version'. It was saved or repacked wrongly.")
+            raise CheckpointError(f"{source.what} is incomplete: it has no member 'version'. It was saved or "
+                                  "repacked wrongly.")
         read = _unpickler(weights_only, pickle_module, pickle_load_args)
         return read(data, storages.persistent, f"data.pkl of {source.what}")[0]
 
@@ -112,7 +118,8 @@ def _unpickler(weights_only: bool, pickle_module: Any, arguments: dict[str, Any]
             try:
                 return super().find_class(new, own)
             except AttributeError as error:
-                raise AttributeError(f"Can't get attribute {own!r} on module {new!r}, which the file names: {error}. Define or "
+                raise AttributeError(f"Can't get attribute {own!r} on module {new!r}, which the file names: "
+                                     f"{error}. Define or "
                                      "import it under that name before loading, or save a state_dict.") from None
 
     def trusting(data: bytes, persistent: Callable[[Any], Any], what: str) -> tuple[Any, int]:
@@ -140,7 +147,8 @@ class ZipStorages:
         self._mapping = _Mapping(source) if mapped else None
         order = archive.read("byteorder") if "byteorder" in archive.members else b"little"
         if order not in (b"little", b"big"):
-            raise CheckpointError(f"{source.what} is damaged: its byteorder is {order[:20]!r} instead of little or big")
+            raise CheckpointError(f"{source.what} is damaged: its byteorder is {order[:20]!r} instead of "
+                                  "little or big")
         self._swapped = order == b"big"
 
     def persistent(self, pid: Any) -> Any:
@@ -152,19 +160,22 @@ class ZipStorages:
             member = self._archive.member(f"data/{key}")
             if n * itemsize != member.size:
                 raise CheckpointError(
-                    f"record size ({member.size} bytes) of data/{key} does not match expected size ({n * itemsize} bytes: {n} "
+                    f"record size ({member.size} bytes) of data/{key} does not match expected size "
+                    f"({n * itemsize} bytes: {n} "
                     f"elements of {kind!r}). The file is damaged or truncated.")
             loaded = LoadedStorage(member.size, self._reader(member, kind), self._map(member, kind))
             raw = self._found[key] = self._restore(loaded, location)
         elif n * itemsize > raw.nbytes():
-            raise CheckpointError(f"the storage {key} is described twice, with {n * itemsize} and {raw.nbytes()} bytes")
+            raise CheckpointError(f"the storage {key} is described twice, with {n * itemsize} and "
+                                  f"{raw.nbytes()} bytes")
         return storage_of(raw, kind)
 
     def _reader(self, member: Any, kind: StorageType) -> Callable[[np.ndarray], None]:
         def fill(target: np.ndarray) -> None:
             n = self._source.fill(member.start, target)
             if n != member.size:
-                raise CheckpointError(f"{self._source.what} is truncated at byte {member.start + n}, in {member.name!r}")
+                raise CheckpointError(f"{self._source.what} is truncated at byte {member.start + n}, in "
+                                      f"{member.name!r}")
             self._archive.check(member, target)
             if self._swapped:
                 target[:] = swapped(target, kind)
@@ -176,7 +187,8 @@ class ZipStorages:
         part = self._mapping.part(member.start, member.size)
         itemsize = 1 if kind.dtype is None else kind.dtype.itemsize
         if self._swapped and itemsize > 1:
-            raise CheckpointError(f"{self._source.what} was written on a big-endian machine: it can be read, but not mapped. Leave "
+            raise CheckpointError(f"{self._source.what} was written on a big-endian machine: it can be read, "
+                                  "but not mapped. Leave "
                                   "mmap out.")
         return part
 
@@ -209,14 +221,16 @@ def described(pid: Any, length: int) -> tuple[StorageType, str, str, int]:
     if type(kind) is not StorageType:
         raise CheckpointError(f"the file describes a storage of the type {short(kind)}")
     if type(key) is not str or type(n) is not int or n < 0:
-        raise CheckpointError(f"the file describes a storage with the key {short(key)} and {short(n)} elements")
+        raise CheckpointError(f"the file describes a storage with the key {short(key)} and {short(n)} "
+                              "elements")
     return kind, key, tag(location), n
 
 
 def swapped(target: np.ndarray, kind: StorageType) -> np.ndarray:
     """The bytes in the other order, element by element; a complex number is two."""
     if kind.dtype is None:
-        raise CheckpointError("the file was written on a big-endian machine and holds an untyped storage: its elements are unknown")
+        raise CheckpointError("the file was written on a big-endian machine and holds an untyped storage: "
+                              "its elements are unknown")
     size = kind.dtype.itemsize // (2 if kind.dtype.is_complex else 1)
     return target.reshape(-1, size)[:, ::-1].reshape(-1)
 

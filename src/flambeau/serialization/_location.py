@@ -16,7 +16,8 @@ Restore = Callable[[LoadedStorage, str], UntypedStorage]
 
 def _no_cuda(location: str) -> RuntimeError:
     return RuntimeError(
-        f"Attempting to deserialize object on a CUDA device ({location!r}) but torch.cuda.is_available() is False: flambeau "
+        f"Attempting to deserialize object on a CUDA device ({location!r}) but torch.cuda.is_available() is "
+        "False: flambeau "
         "computes on the CPU. Use torch.load(..., map_location='cpu') to put its storages there.")
 
 
@@ -34,7 +35,8 @@ def default_restore_location(storage: Any, location: str) -> Any:
     if kind == "cuda":
         raise _no_cuda(location)
     raise RuntimeError(
-        f"don't know how to restore data location of a storage (tagged with {short(location)}): flambeau has no such "
+        f"don't know how to restore data location of a storage (tagged with {short(location)}): flambeau has "
+        "no such "
         "device. Use torch.load(..., map_location='cpu') to put its storages on the CPU.")
 
 
@@ -59,7 +61,8 @@ def restorer(map_location: Any) -> Restore:
             default_restore_location(None, target)
         return lambda storage, location: default_restore_location(storage, target)
     if not callable(map_location):
-        raise TypeError(f"map_location must be a device, its name, a dict or a function, not {type(map_location).__name__}")
+        raise TypeError(f"map_location must be a device, its name, a dict or a function, not "
+                        f"{type(map_location).__name__}")
 
     def restore(storage: LoadedStorage, location: str) -> UntypedStorage:
         result = map_location(storage, location)
@@ -68,7 +71,8 @@ def restorer(map_location: Any) -> Restore:
         if isinstance(result, TypedStorage):
             result = result.untyped()
         if not isinstance(result, UntypedStorage):
-            raise TypeError(f"map_location(storage, location) must return a storage or None, not {type(result).__name__}")
+            raise TypeError(f"map_location(storage, location) must return a storage or None, not "
+                            f"{type(result).__name__}")
         return result
 
     return restore
@@ -77,5 +81,6 @@ def restorer(map_location: Any) -> Restore:
 def tag(location: Any) -> str:
     """The device name that a file gives to a storage."""
     if not isinstance(location, str):
-        raise CheckpointError(f"a storage of the file is tagged with {short(location)} instead of a device's name")
+        raise CheckpointError(f"a storage of the file is tagged with {short(location)} instead of a device's "
+                              "name")
     return location

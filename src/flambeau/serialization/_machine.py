@@ -55,14 +55,16 @@ class Machine:
     def _take(self, n: int) -> bytes:
         start, end = self.position, self.position + n
         if end > len(self.data):
-            raise CheckpointError(f"it is truncated at byte {len(self.data)}: {n} bytes were to follow byte {start}. Ran out of input.")
+            raise CheckpointError(f"it is truncated at byte {len(self.data)}: {n} bytes were to follow byte "
+                                  f"{start}. Ran out of input.")
         self.position = end
         return self.data[start:end]
 
     def _line(self) -> str:
         end = self.data.find(b"\n", self.position)
         if end < 0:
-            raise CheckpointError(f"it is truncated at byte {len(self.data)}: a name that begins at byte {self.position} does not end")
+            raise CheckpointError(f"it is truncated at byte {len(self.data)}: a name that begins at byte "
+                                  f"{self.position} does not end")
         line = self.data[self.position:end]
         self.position = end + 1
         return line.decode()
@@ -202,16 +204,19 @@ class Machine:
             self._stack.append(self._allowed.call(cls, args))
             return
         if not (isinstance(cls, type) and self._allowed.permits(cls)):
-            raise CheckpointError(f"it makes an object of {short(cls)}, which weights_only=True does not make. Nothing was executed.")
+            raise CheckpointError(f"it makes an object of {short(cls)}, which weights_only=True does not "
+                                  "make. Nothing was executed.")
         if type(args) is not tuple or type(keywords) is not dict:
-            raise CheckpointError(f"it makes an object of {short(cls)} with arguments that are not a tuple and a dict")
+            raise CheckpointError(f"it makes an object of {short(cls)} with arguments that are not a tuple "
+                                  "and a dict")
         self._stack.append(cls.__new__(cls, *args, **keywords))
 
     def _new_keywords(self) -> None:
         self._new(self._pop())
 
     def _build(self) -> None:
-        """The state of an object: attributes, for what is known; what the class says, for what the user permitted."""
+        """The state of an object: attributes, for what is known; what the class says, for what the user "
+          "permitted."""
         state = self._pop()
         target = self._top()
         kind = type(target)
@@ -243,7 +248,8 @@ class Machine:
         elif isinstance(target, TensorBase):
             with_attributes(target, state)
         else:
-            raise CheckpointError(f"it sets the state of a {kind.__name__}, which weights_only=True does not do. Nothing was executed.")
+            raise CheckpointError(f"it sets the state of a {kind.__name__}, which weights_only=True does not "
+                                  "do. Nothing was executed.")
 
     def _storage(self) -> None:
         self._stack.append(self._persistent(self._pop()))

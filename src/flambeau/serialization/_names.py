@@ -44,7 +44,8 @@ _LACKING = {
     "_rebuild_device_tensor_from_cpu_tensor": "a tensor of another device",
 }
 # Where PyTorch keeps what lies elsewhere here
-_MOVED = {f"flambeau.optim.{module}": "torch.optim.lr_scheduler" for module in ("_schedule", "_schedules", "_cycles", "_plateau")}
+_MOVED = {f"flambeau.optim.{module}": "torch.optim.lr_scheduler"
+          for module in ("_schedule", "_schedules", "_cycles", "_plateau")}
 
 
 def modern(module: str, name: str) -> tuple[str, str]:
@@ -62,8 +63,8 @@ def lacking(module: str, name: str) -> str | None:
     """What a known name of PyTorch stands for that flambeau has not, or None."""
     if module == "torch._utils":
         return _LACKING.get(name)
-    if module == "torch" and (name.startswith(("float8", "float4", "complex32", "uint", "int", "bits", "qint", "quint", "per_"))
-                              or name.startswith("Q") and name.endswith("Storage")):
+    other_dtype = name.startswith(("float8", "float4", "complex32", "uint", "int", "bits", "qint", "quint", "per_"))
+    if module == "torch" and (other_dtype or name.startswith("Q") and name.endswith("Storage")):
         return f"torch.{name}"
     if (module.startswith("torch.cuda") and name.endswith("Storage")) or module.startswith("torch.jit"):
         return f"{module}.{name}"
@@ -102,7 +103,8 @@ def find(module: str, name: str) -> Any:
             break
         path = path.rpartition(".")[0]
     raise AttributeError(
-        f"Can't get attribute: the file names {module}.{name}, which flambeau does not have. Load a state_dict instead of a "
+        f"Can't get attribute: the file names {module}.{name}, which flambeau does not have. Load a "
+        "state_dict instead of a "
         "whole object: in PyTorch, torch.save(model.state_dict(), ...).")
 
 
@@ -111,7 +113,8 @@ def _attribute(place: Any, name: str, what: str) -> Any:
         try:
             place = getattr(place, part)
         except AttributeError:
-            raise AttributeError(f"Can't get attribute: the file names {what}, which is not there. Define or import it under "
+            raise AttributeError(f"Can't get attribute: the file names {what}, which is not there. Define or "
+                                 "import it under "
                                  "that name before loading.") from None
     return place
 

@@ -1,4 +1,5 @@
-"""Pickles objects so that PyTorch reads them: its names for what is flambeau's, storages apart from the rest."""
+"""Pickles objects so that PyTorch reads them: its names for what is flambeau's, storages apart from the "
+  "rest."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ class Storages:
         elif found[1] is not stored.kind:
             if flat.size:
                 raise RuntimeError(
-                    f"Cannot save multiple tensors or storages that view the same data as different types: {found[1].dtype} and "
+                    f"Cannot save multiple tensors or storages that view the same data as different types: "
+                    f"{found[1].dtype} and "
                     f"{stored.kind.dtype}. Save a clone() of one of them.")
             where = (*where, stored.kind.name)
             found = self._keys.setdefault(where, (str(len(self._keys)), stored.kind))
@@ -185,7 +187,8 @@ class Pickler(_Mixin, pickle._Pickler):  # type: ignore[name-defined, misc]
             self.save(own)
             self.write(pickle.STACK_GLOBAL)
         elif "." in own:
-            raise pickle.PicklingError(f"Can't pickle {module}.{own}, which lies inside a class, with pickle_protocol="
+            raise pickle.PicklingError(f"Can't pickle {module}.{own}, which lies inside a class, with "
+                                       "pickle_protocol="
                                        f"{self.proto}: use 4")
         else:
             self.write(pickle.GLOBAL + module.encode() + b"\n" + own.encode() + b"\n")
@@ -206,7 +209,8 @@ def _is_plain_pickle(module: Any) -> bool:
 
 
 def pickler(file: Any, protocol: int, storages: Storages, pickle_module: Any, legacy: bool = False) -> Any:
-    """The pickler for `pickle_module`; of other modules than pickle, those whose Pickler is written in Python (dill).
+    """The pickler for `pickle_module`; of other modules than pickle, those whose Pickler is written in "
+      "Python (dill).
 
     Raises:
         TypeError: it has no such Pickler.
@@ -216,8 +220,10 @@ def pickler(file: Any, protocol: int, storages: Storages, pickle_module: Any, le
     base = getattr(pickle_module, "Pickler", None)
     if not (isinstance(base, type) and issubclass(base, pickle._Pickler)):  # type: ignore[attr-defined]
         raise TypeError(
-            f"pickle_module={getattr(pickle_module, '__name__', pickle_module)!r} cannot be used: flambeau needs a Pickler that "
-            "derives from Python's own pickle._Pickler, as dill's does, to write PyTorch's names. Leave pickle_module out.")
+            f"pickle_module={getattr(pickle_module, '__name__', pickle_module)!r} cannot be used: flambeau "
+            "needs a Pickler that "
+            "derives from Python's own pickle._Pickler, as dill's does, to write PyTorch's names. Leave "
+            "pickle_module out.")
     cls = type("Pickler", (_Mixin, base), {"save_global": None, "dispatch": {**base.dispatch}})
     inherited = base.dispatch
 

@@ -39,16 +39,17 @@ class StorageType:
         return f"torch.{self.name}"
 
 
-_SHORT = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int",
-          "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool", "complex64": "ComplexFloat",
-          "complex128": "ComplexDouble"}
+_SHORT = {"float32": "Float", "float64": "Double", "float16": "Half", "bfloat16": "BFloat16", "int64": "Long",
+          "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
+          "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
 STORAGE_TYPES = tuple(StorageType(short + "Storage", by_name[name]) for name, short in _SHORT.items())
 TYPE_OF = {kind.dtype.name: kind for kind in STORAGE_TYPES if kind.dtype is not None}
 UNTYPED = StorageType("UntypedStorage", None)
 
 
 class LoadedStorage(UntypedStorage):
-    """A storage of a file. Its bytes are read when they are first needed, straight into the array that asks for them.
+    """A storage of a file. Its bytes are read when they are first needed, straight into the array that asks "
+      "for them.
 
     Args:
         nbytes: its length in the file.
@@ -65,7 +66,8 @@ class LoadedStorage(UntypedStorage):
         self._device = device
 
     def elements(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """An array of this shape at the storage's beginning, which it fills. The first one owns the memory."""
+        """An array of this shape at the storage's beginning, which it fills. The first one owns the "
+          "memory."""
         if self._owner is None:
             owner = np.empty(shape, dtype)
             if self._fill is not None and owner.nbytes:
@@ -115,16 +117,19 @@ class LoadedStorage(UntypedStorage):
 
 def _integers(values: Any, what: str) -> tuple[int, ...]:
     if not isinstance(values, (tuple, list)) or not all(type(n) is int and 0 <= n <= _LARGEST for n in values):
-        raise CheckpointError(f"a tensor of the file has {what} {short(values)}, which should be a tuple of integers from 0")
+        raise CheckpointError(f"a tensor of the file has {what} {short(values)}, which should be a tuple of "
+                              "integers from 0")
     return tuple(values)
 
 
 def _checked(offset: Any, size: Any, stride: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     sizes, steps = _integers(size, "size"), _integers(stride, "stride")
     if len(sizes) != len(steps):
-        raise CheckpointError(f"a tensor of the file has size {sizes} and stride {steps}: their lengths differ")
+        raise CheckpointError(f"a tensor of the file has size {sizes} and stride {steps}: their lengths "
+                              "differ")
     if len(sizes) > 64:
-        raise CheckpointError(f"a tensor of the file has {len(sizes)} dimensions; 64 are the most there can be")
+        raise CheckpointError(f"a tensor of the file has {len(sizes)} dimensions; 64 are the most there can "
+                              "be")
     return _integers((offset,), "storage offset")[0], sizes, steps
 
 
@@ -134,7 +139,8 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | No
     elif isinstance(storage, UntypedStorage) and dtype is not None:
         raw = storage
     else:
-        raise CheckpointError(f"a tensor of the file has a {type(storage).__name__} where its storage should be")
+        raise CheckpointError(f"a tensor of the file has a {type(storage).__name__} where its storage should "
+                              "be")
     start, sizes, steps = _checked(offset, size, stride)
     array_type = dtype.array_type
     if raw.device.type == "meta":
@@ -144,7 +150,8 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | No
     needed = 0 if 0 in sizes else start + 1 + sum((n - 1) * step for n, step in zip(sizes, steps, strict=True))
     if needed > length:
         raise CheckpointError(
-            f"a tensor of the file has size {sizes}, stride {steps} and storage offset {start}: it needs {needed} elements of a "
+            f"a tensor of the file has size {sizes}, stride {steps} and storage offset {start}: it needs "
+            f"{needed} elements of a "
             f"storage that has {length}, so it would be out of bounds")
     whole = start == 0 and steps == layout.contiguous_strides(sizes) and needed == length
     try:
@@ -180,7 +187,8 @@ def _rebuild_tensor_v2(storage: Any, storage_offset: Any, size: Any, stride: Any
     t = _with_grad(_tensor(storage, storage_offset, size, stride, None), requires_grad)
     if metadata:
         if not isinstance(metadata, dict) or not set(metadata) <= {"conj", "neg"}:
-            raise CheckpointError(f"a tensor of the file has metadata {short(metadata)}; known are conj and neg")
+            raise CheckpointError(f"a tensor of the file has metadata {short(metadata)}; known are conj and "
+                                  "neg")
         if metadata.get("conj") and t.is_complex():
             t = t.detach().conj().resolve_conj()
         if metadata.get("neg"):
@@ -208,7 +216,8 @@ def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires
 def _rebuild_parameter(data: Any, requires_grad: Any, backward_hooks: Any) -> Any:
     """A parameter."""
     if not isinstance(data, Tensor):
-        raise CheckpointError(f"a parameter of the file has a {type(data).__name__} where its tensor should be")
+        raise CheckpointError(f"a parameter of the file has a {type(data).__name__} where its tensor should "
+                              "be")
     p = Parameter(data, False)
     return _with_grad(p, requires_grad)
 
@@ -221,9 +230,11 @@ def _rebuild_parameter_with_state(data: Any, requires_grad: Any, backward_hooks:
 def _rebuild_from_type_v2(func: Any, new_type: Any, args: Any, state: Any) -> Any:
     """A tensor of a subclass, or with attributes."""
     if not any(func is rebuild for rebuild in REBUILDERS):
-        raise CheckpointError(f"a tensor of the file should be made by {short(func)}, which does not make tensors")
+        raise CheckpointError(f"a tensor of the file should be made by {short(func)}, which does not make "
+                              "tensors")
     if not (isinstance(new_type, type) and issubclass(new_type, Tensor)) or not isinstance(args, tuple):
-        raise CheckpointError(f"a tensor of the file should be of the class {short(new_type)}, which is no tensor's")
+        raise CheckpointError(f"a tensor of the file should be of the class {short(new_type)}, which is no "
+                              "tensor's")
     t = called(func, args)
     if type(t) is not new_type and new_type is not Tensor:
         t = of_class(t, new_type)
@@ -239,10 +250,13 @@ def with_attributes(t: Any, state: Any) -> Any:
     if not state:
         return t
     if not isinstance(state, dict):
-        raise CheckpointError(f"a tensor of the file has {type(state).__name__} where its attributes should be")
+        raise CheckpointError(f"a tensor of the file has {type(state).__name__} where its attributes should "
+                              "be")
     for name in state:
-        if not isinstance(name, str) or name in _SLOTS or (hasattr(Tensor, name) and name not in ("_is_param", "_is_buffer")):
-            raise CheckpointError(f"a tensor of the file has an attribute {short(name)}, a name that tensors use themselves")
+        taken = not isinstance(name, str) or name in _SLOTS or hasattr(Tensor, name)
+        if taken and name not in ("_is_param", "_is_buffer"):
+            raise CheckpointError(f"a tensor of the file has an attribute {short(name)}, a name that tensors "
+                                  "use themselves")
     t.__dict__.update(state)
     return t
 
@@ -265,5 +279,6 @@ def called(function: Any, args: tuple) -> Any:
         raise CheckpointError(f"the file calls {function.__name__} with {len(args)} arguments: {error}") from None
 
 
-REBUILDERS = (_rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_meta_tensor_no_storage, _rebuild_parameter,
-              _rebuild_parameter_with_state)
+REBUILDERS = (_rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_meta_tensor_no_storage,
+              _rebuild_parameter, _rebuild_parameter_with_state)
+FUNCTIONS = (*REBUILDERS, _rebuild_from_type_v2, _get_layout)

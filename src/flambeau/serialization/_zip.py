@@ -60,7 +60,8 @@ class Archive:
         entries = list(self._entries(table, n))
         folders = {name.partition("/")[0] for name, *_ in entries if "/" in name}
         if len(folders) != 1:
-            raise CheckpointError(f"{what} is a zip archive, but no saved checkpoint: its members do not lie in one folder. "
+            raise CheckpointError(f"{what} is a zip archive, but no saved checkpoint: its members do not lie "
+                                  "in one folder. "
                                   f"It has {n} members: {', '.join(name for name, *_ in entries[:5])}.")
         self.folder = folders.pop()
         self._place(entries, position)
@@ -69,17 +70,20 @@ class Archive:
 
     def _exactly(self, position: int, n: int, part: str) -> bytes:
         if position < 0 or n < 0 or position + n > self.size:
-            raise CheckpointError(f"{self.what} is damaged: {part} should be at bytes {position} to {position + n}, and the "
+            raise CheckpointError(f"{self.what} is damaged: {part} should be at bytes {position} to "
+                                  f"{position + n}, and the "
                                   f"file has {self.size} bytes. Copy or download it again.")
         data = bytes(self._read(position, n))
         if len(data) != n:
-            raise CheckpointError(f"{self.what} is truncated at byte {position + len(data)}: {part} ends at {position + n}.")
+            raise CheckpointError(f"{self.what} is truncated at byte {position + len(data)}: {part} ends at "
+                                  f"{position + n}.")
         return data
 
     def _directory(self) -> tuple[int, int, int]:
         """Position and number of the directory's entries, and where it ends."""
         if self.size == 0:
-            raise EmptyFileError(f"{self.what} is empty (0 bytes): Ran out of input. Was the program that wrote it stopped?")
+            raise EmptyFileError(f"{self.what} is empty (0 bytes): Ran out of input. Was the program that "
+                                 "wrote it stopped?")
         tail_size = min(self.size, _END.size + _MAX16)
         tail = self._exactly(self.size - tail_size, tail_size, "the end")
         at = tail.rfind(END)
@@ -87,8 +91,10 @@ class Archive:
             at = tail.rfind(END, 0, at)
         if at < 0:
             raise CheckpointError(
-                f"{self.what} is a zip archive that is truncated at byte {self.size}: it failed finding central directory, the "
-                "list of members that ends every zip archive. It was not written or copied to its end. Save, copy or "
+                f"{self.what} is a zip archive that is truncated at byte {self.size}: it failed finding "
+                "central directory, the "
+                "list of members that ends every zip archive. It was not written or copied to its end. Save, "
+                "copy or "
                 "download it again.")
         end = self.size - tail_size + at
         _, disk, disk2, _, n, length, offset, _ = _END.unpack_from(tail, at)
@@ -100,13 +106,15 @@ class Archive:
             if locator[:4] == LOCATOR64:
                 record = self._exactly(end - _LOCATOR64.size - _END64.size, _END64.size, "the end")
                 if record[:4] != END64:
-                    raise CheckpointError(f"{self.what} is damaged at byte {end - _LOCATOR64.size - _END64.size}: no end "
+                    raise CheckpointError(f"{self.what} is damaged at byte "
+                                          f"{end - _LOCATOR64.size - _END64.size}: no end "
                                           "record of a zip archive.")
                 *_, n, length, offset = _END64.unpack(record)
                 before = end - _LOCATOR64.size - _END64.size
         position = before - length
         if position < 0 or n * _CENTRAL.size > length:
-            raise CheckpointError(f"{self.what} is damaged: its end (byte {end}) speaks of {n} members and a list of {length} "
+            raise CheckpointError(f"{self.what} is damaged: its end (byte {end}) speaks of {n} members and a "
+                                  f"list of {length} "
                                   "bytes, which does not fit in the file.")
         self._shift = position - offset         # bytes before the archive; members' positions do not count them
         return position, n, before
@@ -115,7 +123,8 @@ class Archive:
         at = 0
         for i in range(n):
             if len(table) - at < _CENTRAL.size or table[at:at + 4] != CENTRAL:
-                raise CheckpointError(f"{self.what} is damaged: entry {i} of {n} in the list of members is not one.")
+                raise CheckpointError(f"{self.what} is damaged: entry {i} of {n} in the list of members is "
+                                      "not one.")
             (_, _, _, flags, method, _, _, crc, packed, size, n_name, n_extra, n_comment, _, _, _,
              offset) = _CENTRAL.unpack_from(table, at)
             at += _CENTRAL.size
@@ -127,13 +136,16 @@ class Archive:
             except UnicodeDecodeError:
                 name = ""
             if at > len(table) or not name:
-                raise CheckpointError(f"{self.what} is damaged: entry {i} of {n} in the list of members has no readable name.")
+                raise CheckpointError(f"{self.what} is damaged: entry {i} of {n} in the list of members has "
+                                      "no readable name.")
             if flags & _ENCRYPTED:
-                raise CheckpointError(f"{self.what} is damaged or not a checkpoint: its member {name!r} is encrypted.")
+                raise CheckpointError(f"{self.what} is damaged or not a checkpoint: its member {name!r} is "
+                                      "encrypted.")
             size, packed, offset = self._wide(extra, size, packed, offset)
             if method or packed != size:
                 raise CheckpointError(
-                    f"{self.what}: member {name!r} is compressed (zip method {method}), and those of saved files never are. If "
+                    f"{self.what}: member {name!r} is compressed (zip method {method}), and those of saved "
+                    "files never are. If "
                     "the archive was unpacked and packed again, pack it without compression (zip -0 -r).")
             if not name.endswith("/"):
                 yield name, size, crc, offset + self._shift
@@ -154,20 +166,24 @@ class Archive:
         return size, packed, offset
 
     def _place(self, entries: list[tuple[str, int, int, int]], limit: int) -> None:
-        """Find where each member's data begin: behind a header of its own, whose length only that header tells."""
+        """Find where each member's data begin: behind a header of its own, whose length only that header "
+          "tells."""
         reached, previous = 0, "the beginning"
         for name, size, crc, offset in sorted(entries, key=lambda e: e[3]):
             header = self._exactly(offset, _LOCAL.size, f"the header of member {name!r}")
             if header[:4] != LOCAL:
-                raise CheckpointError(f"{self.what} is damaged at byte {offset}: the header of member {name!r} is not there.")
+                raise CheckpointError(f"{self.what} is damaged at byte {offset}: the header of member "
+                                      f"{name!r} is not there.")
             n_name, n_extra = _LOCAL.unpack(header)[-2:]
             start = offset + _LOCAL.size + n_name + n_extra
             if self._exactly(offset + _LOCAL.size, n_name, f"the name of member {name!r}") != name.encode():
-                raise CheckpointError(f"{self.what} is damaged at byte {offset}: another member's header is where that of "
+                raise CheckpointError(f"{self.what} is damaged at byte {offset}: another member's header is "
+                                      "where that of "
                                       f"{name!r} should be.")
             if offset < reached or start + size > limit:
                 raise CheckpointError(
-                    f"{self.what} is damaged: member {name!r} should have {size} bytes at byte {start}, where "
+                    f"{self.what} is damaged: member {name!r} should have {size} bytes at byte {start}, "
+                    "where "
                     + (f"{previous} is." if offset < reached else "the file has not so many."))
             reached, previous = start + size, f"member {name!r}"
             inner = name.removeprefix(self.folder + "/")
@@ -186,7 +202,8 @@ class Archive:
         found = self.members.get(name)
         if found is None:
             raise CheckpointError(
-                f"{self.what} is incomplete: failed locating file {name} (file not found in archive folder {self.folder!r}, "
+                f"{self.what} is incomplete: failed locating file {name} (file not found in archive folder "
+                f"{self.folder!r}, "
                 f"which has {len(self.members)} members). It was saved or repacked wrongly.")
         return found
 
@@ -194,7 +211,8 @@ class Archive:
         """Compare the checksum. 0 stands for none: PyTorch can be told to leave checksums out."""
         if member.crc and zlib.crc32(data) != member.crc:
             raise CheckpointError(
-                f"{self.what} is damaged: CRC of {member.name!r} (bytes {member.start} to {member.start + member.size}) is "
+                f"{self.what} is damaged: CRC of {member.name!r} (bytes {member.start} to "
+                f"{member.start + member.size}) is "
                 f"{zlib.crc32(data):08x}, and should be {member.crc:08x}. Copy or download it again.")
 
     def read(self, name: str) -> bytes:
@@ -239,7 +257,9 @@ class ArchiveWriter:
         padding = b"Z" * (-fixed % ALIGNMENT)
         extra = wide + struct.pack("<2sH", b"FB", len(padding)) + padding
         short = min(size, _MAX32)
-        self._put(_LOCAL.pack(LOCAL, 45 if wide else 20, _UTF8, 0, 0, _DATE, crc, short, short, len(raw), len(extra)) + raw + extra)
+        needed = 45 if wide else 20
+        header = _LOCAL.pack(LOCAL, needed, _UTF8, 0, 0, _DATE, crc, short, short, len(raw), len(extra))
+        self._put(header + raw + extra)
         self._put(data)
         self._entries.append((raw, size, crc, offset))
 
@@ -254,8 +274,9 @@ class ArchiveWriter:
             extra = struct.pack(f"<2H{len(wide)}Q", 1, 8 * len(wide), *wide) if wide else b""
             short = min(size, _MAX32)
             needed = 45 if wide else 20
-            self._put(_CENTRAL.pack(CENTRAL, needed, needed, _UTF8, 0, 0, _DATE, crc, short, short, len(raw), len(extra), 0, 0, 0,
-                                    0, min(offset, _MAX32)) + raw + extra)
+            entry = _CENTRAL.pack(CENTRAL, needed, needed, _UTF8, 0, 0, _DATE, crc, short, short, len(raw), len(extra),
+                                  0, 0, 0, 0, min(offset, _MAX32))
+            self._put(entry + raw + extra)
         end, n = self._position, len(self._entries)
         length = end - start
         if n >= _MAX16 or end >= _MAX32:
