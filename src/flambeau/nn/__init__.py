@@ -15,8 +15,6 @@ from .parameter import Buffer, Parameter
 _INSTEAD = {
     "quantized": "quantisation is not supported: keep the floating-point layers.",
     "SyncBatchNorm": "there is one process: use BatchNorm1d, 2d or 3d.",
-    "MultiheadAttention": "write the attention with Linear and nn.functional.scaled_dot_product_attention or "
-                          "softmax.",
     "UninitializedParameter": "give the sizes: lazy layers are not supported yet.",
     "UninitializedBuffer": "give the sizes: lazy layers are not supported yet.",
 }
@@ -38,8 +36,6 @@ def __getattr__(name: str) -> Any:
     instead = _INSTEAD.get(name)
     if instead is None and name.startswith("Lazy"):
         instead = f"lazy layers are not supported yet: use {name[4:]} and give the sizes."
-    if instead is None and name.startswith("Transformer"):
-        instead = "build the blocks from Linear, LayerNorm and nn.functional."
     if instead is not None:
         raise no_attribute(__name__, name, (), "Instead: " + instead, planned=True)
     raise no_attribute(__name__, name, __all__, "Otherwise derive a Module with the operators that you need.")

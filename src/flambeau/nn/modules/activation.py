@@ -9,6 +9,7 @@ import flambeau
 from flambeau.nn import functional as F
 from flambeau.nn.parameter import Parameter
 
+from .attention import MultiheadAttention as MultiheadAttention
 from .module import Module
 
 

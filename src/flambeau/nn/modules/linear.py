@@ -64,6 +64,9 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Any) -> Any:
+        params = self._parameters           # found at once; an attribute that is none is looked for elsewhere first
+        if "weight" in params and "bias" in params:
+            return F.linear(input, params["weight"], params["bias"])
         return F.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
