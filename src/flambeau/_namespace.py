@@ -73,6 +73,8 @@ def public_names() -> dict[str, Any]:
     return names
 
 
+state.public = lambda name: public_names()[name]
+
 SUBMODULES = frozenset((
     "_C", "__config__", "_dynamo", "_inductor", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda",
     "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg",

@@ -65,6 +65,7 @@ class State:
         self.getitem: Any = None      # (tensor, key) -> tensor: whole indexing
         self.method: Any = None       # (name) -> the function of a method, interpreted
         self.function: Any = None     # (name) -> the function "cat" or "nn.functional.linear", interpreted
+        self.public: Any = None       # (name) -> the function that users see as `flambeau.name`
         self.backward: Any = None     # autograd.backward
         self.front: Any = None        # (name, args, out) -> the function of a record, with out= or bad arguments
         self.show: Any = None         # (node) -> the node under its operator's class

@@ -279,7 +279,7 @@ def front(name: str, args: tuple, out: Any) -> Any:
         if not isinstance(value, TensorBase):
             for_type = getattr(type(value), "__torch_function__", None)
             if for_type is not None:
-                return for_type(_public(name), (type(value),), args, {})
+                return for_type(state.public(name), (type(value),), args, {})
     if not any(isinstance(v, TensorBase) for v in args):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(args[0]).__name__}")
     return write_out(name, out, record.fn(*args)) if out is not None else record.fn(*args)
@@ -288,12 +288,6 @@ def front(name: str, args: tuple, out: Any) -> Any:
 @functools.cache
 def _by_function_name() -> dict[str, Record]:
     return {n: r for r in REGISTRY.values() if "torch" in r.namespaces for n in (r.name, *r.aliases) if "." not in n}
-
-
-def _public(name: str) -> Any:
-    import flambeau
-
-    return getattr(flambeau, name)
 
 
 @functools.cache

@@ -25,4 +25,4 @@ __all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "O
 
 
 def __getattr__(name: str) -> Any:
-    raise no_attribute(__name__, name, __all__, f"The optimizers are {', '.join(n for n in __all__ if n[0].isupper())}.")
+    raise no_attribute(__name__, name, __all__, f"Use one of {', '.join(n for n in __all__ if n[0].isupper())}.")

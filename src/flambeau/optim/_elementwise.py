@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.core import dtype as dtypes
 from flambeau.core.objects import TensorBase, array_of, cell_of, make, user_frame
 from flambeau.core.op import Op
 from flambeau.core.state import quiet2
@@ -243,6 +244,4 @@ def zeros_like(p: Any) -> Any:
 
 def step_count() -> Any:
     """A step count of zero: a 0-d tensor, as PyTorch keeps it."""
-    import flambeau
-
-    return make(np.zeros((), np.float64 if flambeau.get_default_dtype() == flambeau.float64 else np.float32))
+    return make(np.zeros((), np.float64 if dtypes.default[0] is dtypes.by_name["float64"] else np.float32))

@@ -11,7 +11,8 @@ from flambeau.core.objects import TensorBase, requires
 from flambeau.core.origin import warn_user
 from flambeau.core.state import state
 from flambeau.core.views import grad_fn
-from flambeau.utils.hooks import RemovableHandle
+
+from ._handles import RemovableHandle
 
 
 class TensorHookHandle(RemovableHandle):
