@@ -17,9 +17,10 @@ QUESTIONS = [
     "cuda.memory_allocated()", "cuda.max_memory_allocated()", "cuda.memory_reserved()", "cuda.memory_stats()",
     "cuda.get_rng_state_all()", "cuda.set_rng_state_all([])", "cuda.get_arch_list()", "cuda.set_stream(None)",
     "backends.cudnn.benchmark", "backends.cudnn.deterministic", "backends.cudnn.enabled", "backends.cudnn.allow_tf32",
-    "backends.cudnn.is_available()", "backends.cudnn.version()", "backends.cuda.is_built()", "backends.cuda.matmul.allow_tf32",
-    "backends.cuda.flash_sdp_enabled()", "backends.mps.is_available()", "backends.mps.is_built()", "version.cuda",
-    "version.hip", "mps.is_available()", "mps.manual_seed(1)", "xpu.is_available()", "xpu.device_count()",
+    "backends.cudnn.is_available()", "backends.cudnn.version()", "backends.cuda.is_built()",
+    "backends.cuda.matmul.allow_tf32", "backends.cuda.flash_sdp_enabled()", "backends.mps.is_available()",
+    "backends.mps.is_built()",
+    "version.cuda", "version.hip", "mps.is_available()", "mps.manual_seed(1)", "xpu.is_available()", "xpu.device_count()",
     "cpu.is_available()", "cpu.device_count()", "cpu.synchronize()", "cpu.current_device()", "accelerator.is_available()",
     "accelerator.current_accelerator()", "accelerator.device_count()", "distributed.is_initialized()",
     "distributed.is_nccl_available()", "distributed.is_torchelastic_launched()", "jit.is_scripting()", "jit.is_tracing()",
@@ -32,7 +33,8 @@ REFUSALS = [
     "cuda.mem_get_info()", "cuda.get_rng_state()", "cuda.current_stream()", "cuda.init()", "cuda.device(0).__enter__()",
     "cuda.Stream()", "cuda.Event()", "ones(1).cuda()", "ones(1, device='cuda')", "ones(1).to('cuda:0')", "mps.synchronize()",
     "mps.empty_cache()", "xpu.synchronize()", "accelerator.synchronize()", "accelerator.current_device_index()",
-    "distributed.get_rank()", "distributed.get_world_size()", "distributed.barrier()", "distributed.all_reduce(library.ones(1))",
+    "distributed.get_rank()", "distributed.get_world_size()", "distributed.barrier()",
+    "distributed.all_reduce(library.ones(1))",
     "compile(3)", "compile(len, mode='quick')", "autocast('quick')",
 ]
 

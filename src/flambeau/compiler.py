@@ -1,4 +1,4 @@
-"""`torch.compile`. Compilation comes in a later version: compiled functions and modules run as they are, with their results."""
+"""`torch.compile`. Compilation comes in a later version: compiled functions run as they are, with their results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from ._unavailable import missing
 
 __all__ = ["allow_in_graph", "assume_constant_result", "compile", "config", "cudagraph_mark_step_begin", "disable",
-           "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "nested_compile_region",
-           "reset", "set_default_backend", "set_stance", "substitute_in_graph", "wrap_numpy"]
+           "get_default_backend", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends",
+           "nested_compile_region", "reset", "set_default_backend", "set_stance", "substitute_in_graph", "wrap_numpy"]
 
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite")
 _warned = [False]
@@ -24,8 +24,8 @@ def _warn_once() -> None:
     if not _warned[0]:
         _warned[0] = True
         warnings.warn(
-            "torch.compile(): flambeau compiles nothing yet, a later version will: the function runs as it is, with the same "
-            "results, and its backend, mode and options are not used. This is said once; leave the call as it is.",
+            "torch.compile(): flambeau compiles nothing yet, a later version will: the function runs as it is, with the "
+            "same results, and its backend, mode and options are not used. This is said once; leave the call as it is.",
             UserWarning, stacklevel=3)
 
 
@@ -34,8 +34,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
             **more: Any) -> Any:
     """A function or module that computes what `model` does.
 
-    Nothing is compiled yet: the first call of `compile` warns, and what it returns calls `model`. Compiled modules have their
-    parameters under `_orig_mod`, as in PyTorch.
+    Nothing is compiled yet: the first call of `compile` warns, and what it returns calls `model`. Compiled modules have
+    their parameters under `_orig_mod`, as in PyTorch.
 
     Args:
         model: a function or a Module; None makes `compile` a decorator with options.

@@ -6,11 +6,11 @@ from typing import Any
 
 from ._unavailable import missing, refusal
 
-_OWN = ("write an autograd.Function with forward and backward, or an operator record (docs/adding-an-operator.md): both take "
-        "part in everything that operators do.")
+_OWN = ("write an autograd.Function with forward and backward, or an operator record (docs/adding-an-operator.md): both "
+        "take part in everything that operators do.")
 globals().update(missing(__name__, "custom_op triton_op wrap_triton opcheck define impl impl_abstract register_fake "
-                                   "register_autograd register_kernel register_vmap register_autocast register_torch_dispatch "
-                                   "get_ctx infer_schema fallthrough_kernel Library", _OWN))
+                                   "register_autograd register_kernel register_vmap register_autocast "
+                                   "register_torch_dispatch get_ctx infer_schema fallthrough_kernel Library", _OWN))
 _unknown = refusal(__name__, _OWN)
 
 

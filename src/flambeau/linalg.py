@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau._unavailable import no_attribute
-from flambeau.kernels.linalg import LinAlgError
+from flambeau.kernels.linalg import LinAlgError as LinAlgError
 from flambeau.ops import _assemble
 
 globals().update(_assemble.functions("linalg"))

@@ -27,8 +27,8 @@ def seed() -> None:
 
 def _needs_device(name: str) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"Cannot execute {name}() without MPS backend: flambeau computes on the CPU. Call torch.mps.{name} "
-                           "only `if torch.backends.mps.is_available()`.")
+        raise RuntimeError(f"Cannot execute {name}() without MPS backend: flambeau computes on the CPU. Call "
+                           f"torch.mps.{name} only `if torch.backends.mps.is_available()`.")
 
     function.__name__ = function.__qualname__ = name
     return function

@@ -9,7 +9,8 @@ from typing import Any
 from ._unavailable import missing, missing_class, refusal
 from .autograd.profiler import record_function
 
-__all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule", "supported_activities"]
+__all__ = ["ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule",
+           "supported_activities"]
 
 _INSTEAD = ("use `with torch.autograd.profiler.profile() as p:` around some steps, and print(p.key_averages().table()); "
             "p.export_chrome_trace(path) writes a trace.")
@@ -33,7 +34,8 @@ class ProfilerAction(enum.Enum):
     RECORD_AND_SAVE = 3
 
 
-def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0) -> Callable:
+def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,
+             skip_first_wait: int = 0) -> Callable:
     """step number -> action: skip_first steps of nothing, then cycles of wait, warmup and active steps.
 
     >>> plan = flambeau.profiler.schedule(wait=1, warmup=1, active=1)

@@ -6,8 +6,8 @@ from typing import Any
 
 from ._unavailable import missing, refusal
 
-_KEEP = ("keep the floating-point model; to train against rounding, write the rounding as an autograd.Function whose backward "
-         "passes the gradient through.")
+_KEEP = ("keep the floating-point model; to train against rounding, write the rounding as an autograd.Function whose "
+         "backward passes the gradient through.")
 
 globals().update(missing(
     __name__, "quantize_dynamic quantize quantize_qat prepare prepare_qat convert fuse_modules get_default_qconfig "

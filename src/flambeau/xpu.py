@@ -42,8 +42,8 @@ def empty_cache() -> None:
 
 def _needs_device(name: str) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:
-        raise DeviceError(f"torch.xpu.{name}(): Torch not compiled with XPU enabled: flambeau computes on the CPU. Call it only "
-                          "`if torch.xpu.is_available()`.")
+        raise DeviceError(f"torch.xpu.{name}(): Torch not compiled with XPU enabled: flambeau computes on the CPU. Call it "
+                          "only `if torch.xpu.is_available()`.")
 
     function.__name__ = function.__qualname__ = name
     return function

@@ -164,7 +164,8 @@ def test_a_function_that_changes_between_its_runs_is_caught():
         with pytest.raises(CheckpointError, match=words):
             checkpoint(changing(first, later), x, use_reentrant=False).sum().backward()
     with pytest.raises(CheckpointError, match="trying to save more tensors"):
-        checkpoint(changing(lambda v: v.sin(), lambda v: v.sin().cos()), x, use_reentrant=False, early_stop=False).sum().backward()
+        longer = changing(lambda v: v.sin(), lambda v: v.sin().cos())
+        checkpoint(longer, x, use_reentrant=False, early_stop=False).sum().backward()
     with pytest.raises(CheckpointError, match="test_checkpointing.py"):
         checkpoint(changing(lambda v: v.sin().cos(), lambda v: v.sin()), x, use_reentrant=False, debug=True).sum().backward()
 

@@ -37,8 +37,8 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         if enabled and device != "cpu":
-            warnings.warn(f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available. Disabling: losses "
-                          "and gradients are not scaled.", UserWarning, stacklevel=2)
+            warnings.warn(f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available. Disabling: "
+                          "losses and gradients are not scaled.", UserWarning, stacklevel=2)
             self._enabled = False
         if self._enabled:
             if growth_factor <= 1.0:

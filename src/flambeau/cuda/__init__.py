@@ -166,10 +166,10 @@ _TIME = " To time work on the CPU call time.perf_counter(): operators have finis
 for _name in (
     "current_device get_device_name get_device_capability get_device_properties mem_get_info memory_summary memory_snapshot "
     "reset_peak_memory_stats reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached "
-    "set_per_process_memory_fraction get_rng_state set_rng_state initial_seed init ipc_collect current_stream default_stream "
-    "can_device_access_peer cudart current_blas_handle is_current_stream_capturing make_graphed_callables check_error "
-    "caching_allocator_alloc caching_allocator_delete list_gpu_processes utilization temperature power_draw clock_rate "
-    "set_sync_debug_mode get_sync_debug_mode _lazy_init _sleep"
+    "set_per_process_memory_fraction get_rng_state set_rng_state initial_seed init ipc_collect current_stream "
+    "default_stream can_device_access_peer cudart current_blas_handle is_current_stream_capturing make_graphed_callables "
+    "check_error caching_allocator_alloc caching_allocator_delete list_gpu_processes utilization temperature power_draw "
+    "clock_rate set_sync_debug_mode get_sync_debug_mode _lazy_init _sleep"
 ).split():
     globals()[_name] = _needs_device(_name)
 synchronize = _needs_device("synchronize", " Operators on the CPU have finished when they return, so that nothing needs "

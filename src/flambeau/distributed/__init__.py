@@ -98,8 +98,8 @@ class GroupMember:
 
 def _no_group(name: str) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:
-        raise ValueError(f"torch.distributed.{name}(): Default process group has not been initialized, please make sure to call "
-                         f"init_process_group; but {_ALONE}")
+        raise ValueError(f"torch.distributed.{name}(): Default process group has not been initialized, please make sure to "
+                         f"call init_process_group; but {_ALONE}")
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = __name__
@@ -115,8 +115,8 @@ for _name in (
 ).split():
     globals()[_name] = _no_group(_name)
 globals().update(missing(
-    __name__, "init_process_group init_device_mesh register_rendezvous_handler rendezvous P2POp DeviceMesh ProcessGroup Store "
-    "TCPStore FileStore HashStore PrefixStore Backend Work", _ALONE))
+    __name__, "init_process_group init_device_mesh register_rendezvous_handler rendezvous P2POp DeviceMesh ProcessGroup "
+    "Store TCPStore FileStore HashStore PrefixStore Backend Work", _ALONE))
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:

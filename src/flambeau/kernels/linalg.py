@@ -50,7 +50,8 @@ def inv(a: np.ndarray) -> np.ndarray:
         i, k = first_zero_pivot(a) or (0, a.shape[-1])
         raise LinAlgError(
             f"linalg.inv:{_batch(a, i)} The diagonal element {k} is zero, the inversion could not be completed because the "
-            "input matrix is singular. Use linalg.pinv or linalg.lstsq, or add a small multiple of torch.eye to it.") from None
+            "input matrix is singular. Use linalg.pinv or linalg.lstsq, or add a small multiple of torch.eye."
+        ) from None
 
 
 def solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -118,8 +119,8 @@ def cholesky(a: np.ndarray, upper: bool) -> np.ndarray:
         i, k = next((i, minor_of(m)) for i, m in enumerate(a.reshape(-1, n, n)) if minor_of(m))
         raise LinAlgError(
             f"linalg.cholesky:{_batch(a, i)} The factorization could not be completed because the input is not "
-            f"positive-definite (the leading minor of order {k} is not positive-definite). Add a small multiple of torch.eye to "
-            "it, or use linalg.eigh.") from None
+            f"positive-definite (the leading minor of order {k} is not positive-definite). Add a small multiple of "
+            "torch.eye to it, or use linalg.eigh.") from None
     return np.ascontiguousarray(adjoint(low)) if upper else low
 
 
@@ -148,8 +149,8 @@ def _converged(fn: Any, name: str, *args: Any) -> Any:
     try:
         return fn(*args)
     except np.linalg.LinAlgError:
-        raise LinAlgError(f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned, or holds inf "
-                          "or nan. Check torch.isfinite of it.") from None
+        raise LinAlgError(f"{name}: The algorithm failed to converge because the input matrix is ill-conditioned, or holds "
+                          "inf or nan. Check torch.isfinite of it.") from None
 
 
 def eigh(a: np.ndarray, uplo: str) -> tuple:

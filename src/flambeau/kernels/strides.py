@@ -137,7 +137,9 @@ def infer_shape(shape: Sequence[int], numel: int) -> Shape:
             )
     elif numel % known == 0:
         return (*shape[:unknown], numel // known, *shape[unknown + 1 :])
-    holds = f"{known} elements. Write -1 for one size to have it computed." if unknown < 0 else f"a multiple of {known} elements."
+    holds = f"{known} elements. Write -1 for one size to have it computed."
+    if unknown >= 0:
+        holds = f"a multiple of {known} elements."
     raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {numel}: it holds {holds}")
 
 

@@ -86,7 +86,8 @@ class ProcessContext:
         code = process.exitcode
         if code < 0:
             name = signal.Signals(-code).name
-            raise ProcessExitedException(f"process {failed} terminated with signal {name}", failed, int(process.pid), code, name)
+            raise ProcessExitedException(f"process {failed} terminated with signal {name}", failed, int(process.pid), code,
+                                         name)
         raise ProcessExitedException(f"process {failed} terminated with exit code {code}", failed, int(process.pid), code)
 
     def _end(self, grace_period: float | None) -> None:
@@ -140,8 +141,8 @@ def spawn(fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, da
     if start_method != "spawn":
         import warnings
 
-        warnings.warn(f"This method only supports start_method=spawn (got: {start_method}). To use a different start_method use "
-                      "torch.multiprocessing.start_processes(...).", FutureWarning, stacklevel=2)
+        warnings.warn(f"This method only supports start_method=spawn (got: {start_method}). To use a different start_method "
+                      "use torch.multiprocessing.start_processes(...).", FutureWarning, stacklevel=2)
     return start_processes(fn, args, nprocs, join, daemon, "spawn")
 
 

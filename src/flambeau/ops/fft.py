@@ -75,7 +75,8 @@ def _input(value: Any, name: str, real: bool = False) -> TensorBase:
     if d.itemsize == 2 and is_float(d):
         raise RuntimeError(f"fft.{name}: Unsupported dtype {d.name}: convert with .float()")
     if real and d.kind == "c":
-        raise RuntimeError(f"{name} expects a real input tensor, but got {d.name}: use fft.{name.replace('ih', 'i').lstrip('r')}")
+        raise RuntimeError(f"{name} expects a real input tensor, but got {d.name}: use "
+                           f"fft.{name.replace('ih', 'i').lstrip('r')}")
     return t if is_float(d) else to_dtype(t, default_array_type())
 
 
@@ -199,7 +200,7 @@ _register("fft", _c2c_call, True, "The discrete Fourier transform", False)
 _register("ifft", _c2c_call, False, "The inverse discrete Fourier transform", False)
 _register("rfft", _r2c_call, True, "The Fourier transform of real input, without the half that follows by symmetry,", False)
 _register("irfft", _c2r_call, False, "The inverse of rfft: real output; n is 2 * (input - 1) by default", True)
-_register("hfft", _c2r_call, True, "The Fourier transform of a Hermitian-symmetric signal, given by one half: real output", True)
+_register("hfft", _c2r_call, True, "The real Fourier transform of a Hermitian-symmetric signal, given by one half", True)
 _register("ihfft", _r2c_call, False, "The inverse of hfft: one half of a Hermitian-symmetric signal", False)
 
 

@@ -57,8 +57,8 @@ def _matrix_samples(t: Any) -> list:
 def _qr_backward(xp: Any, g: Any, q: Any, r: Any, mode: str) -> Any:
     of_q, of_r = g
     if mode == "complete" and q.shape[-2] > r.shape[-1]:
-        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols: the last columns "
-                           "of Q are arbitrary. Use mode='reduced'.")
+        raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols: the last "
+                           "columns of Q are arbitrary. Use mode='reduced'.")
     inner = None
     if of_r is not None:
         inner = of_r @ xp.adjoint(r)
@@ -107,7 +107,8 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     """
     result_type = return_type("linalg_qr", "Q", "R")
     if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
+        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
+                           "'complete'")
     t = matrices(A, "linalg.qr")
     if mode == "r":
         _refuse_r(t)
@@ -122,8 +123,8 @@ def torch_qr(input: Any, some: bool = True) -> Any:
     >>> flambeau.qr(flambeau.eye(2)).R.abs().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    warnings.warn("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release. Write "
-                  "torch.linalg.qr(A, 'reduced' if some else 'complete').", UserWarning, stacklevel=2)
+    warnings.warn("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release. "
+                  "Write torch.linalg.qr(A, 'reduced' if some else 'complete').", UserWarning, stacklevel=2)
     return return_type("qr", "Q", "R")(_qr(matrices(input, "linalg.qr"), "reduced" if some else "complete"))
 
 

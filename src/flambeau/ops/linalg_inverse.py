@@ -41,11 +41,11 @@ def matrices(value: Any, name: str, square: bool = False, argument: str = "A") -
     if len(shape) < 2:
         raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions. Got shape {list(shape)}.")
     if square and shape[-1] != shape[-2]:
-        raise RuntimeError(f"{name}: {argument} must be batches of square matrices, but they are {shape[-2]} by {shape[-1]} "
-                           "matrices")
+        raise RuntimeError(f"{name}: {argument} must be batches of square matrices, but they are {shape[-2]} by "
+                           f"{shape[-1]} matrices")
     if not is_float(d):
-        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {_WORDS.get(d.name, d.name)}: "
-                           "convert with .float()")
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got "
+                           f"{_WORDS.get(d.name, d.name)}: convert with .float()")
     if d.itemsize == 2:
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {_WORDS[d.name]}: convert with .float()")
     return t
@@ -251,18 +251,18 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     if len(sb) == 0:
         raise RuntimeError("linalg.solve: B must have at least 1 dimension")
     if dtype_of(a) != dtype_of(b):
-        raise RuntimeError(f"linalg.solve: Expected A and B to have the same dtype, but found A of type {dtype_of(a).name} and "
-                           f"B of type {dtype_of(b).name} instead")
+        raise RuntimeError(f"linalg.solve: Expected A and B to have the same dtype, but found A of type {dtype_of(a).name} "
+                           f"and B of type {dtype_of(b).name} instead")
     vector = _is_vector(sa, sb)
     if vector and not left:
-        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In this "
-                           "case linalg.solve is equivalent to B / A.squeeze(-1)")
+        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In "
+                           "this case linalg.solve is equivalent to B / A.squeeze(-1)")
     if vector:
         b = ops.unsqueeze(b, -1)
     sb = shape_of(b)
     if sb[-2 if left else -1] != sa[-1]:
-        raise RuntimeError(f"linalg.solve: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} = B "
-                           f"({sa[-2]}x{sa[-1]} and {sb[-2]}x{sb[-1]})")
+        raise RuntimeError("linalg.solve: Incompatible shapes of A and B for the equation "
+                           f"{'AX' if left else 'XA'} = B ({sa[-2]}x{sa[-1]} and {sb[-2]}x{sb[-1]})")
     if not left:
         x = apply_n(SOLVE, [ops.transpose(a, -2, -1), ops.transpose(b, -2, -1)])
         return ops.transpose(x, -2, -1)
@@ -282,7 +282,8 @@ def _triangular_backward(xp: Any, g: Any, needs: list, a: Any, out: Any, upper: 
 SOLVE_TRIANGULAR = primitive(
     "solve_triangular", k.solve_triangular, inputs=("A", "B"), params=("upper", "unitriangular"),
     node="LinalgSolveTriangularBackward0", expr=KERNEL,
-    joint=lambda xp, g, needs, A, out, upper, unitriangular: _triangular_backward(xp, g, needs, A, out, upper, unitriangular))
+    joint=lambda xp, g, needs, A, out, upper, unitriangular: _triangular_backward(
+        xp, g, needs, A, out, upper, unitriangular))
 
 
 @public(op=SOLVE_TRIANGULAR, namespaces=LINALG, method=False,
@@ -304,8 +305,8 @@ def solve_triangular(A: Any, B: Any, *, upper: bool, left: bool = True, unitrian
     b = matrices(B, "linalg.solve_triangular", False, "B")
     sa, sb = shape_of(a), shape_of(b)
     if sb[-2 if left else -1] != sa[-1]:
-        raise RuntimeError(f"linalg.solve_triangular: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} "
-                           f"= B ({sa[-2]}x{sa[-1]} and {sb[-2]}x{sb[-1]})")
+        raise RuntimeError("linalg.solve_triangular: Incompatible shapes of A and B for the equation "
+                           f"{'AX' if left else 'XA'} = B ({sa[-2]}x{sa[-1]} and {sb[-2]}x{sb[-1]})")
     if left:
         return apply_n(SOLVE_TRIANGULAR, [a, b], (bool(upper), bool(unitriangular)))
     x = apply_n(SOLVE_TRIANGULAR, [ops.transpose(a, -2, -1), ops.transpose(b, -2, -1)], (not upper, bool(unitriangular)))
@@ -361,7 +362,7 @@ def torch_cholesky(input: Any, upper: bool = False) -> Any:
 
 @public(namespaces=LINALG, method=False, out=False, samples=lambda t: [call(t(1, 1, low=0.5, high=2.0))])
 def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """`linalg.cholesky` and where it fails: (L, info), info 0 for each positive-definite matrix, else the order of the minor.
+    """`linalg.cholesky` and where it fails: (L, info), info 0 for a positive-definite matrix, else the order of the minor.
 
     L of a stack that holds another matrix is nan.
 

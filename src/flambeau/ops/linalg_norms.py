@@ -34,8 +34,8 @@ def _order(ord: Any) -> Any:
     words = ("fro", "nuc")
     good = ord in words if isinstance(ord, str) else abs(ord) in (1, 2, math.inf)
     if not good:
-        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported. The orders are 'fro', 'nuc', 1, -1, 2, -2, inf and "
-                           "-inf; linalg.vector_norm has any.")
+        raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported. The orders are 'fro', 'nuc', 1, -1, 2, -2, inf "
+                           "and -inf; linalg.vector_norm has any.")
     return ord
 
 
@@ -179,7 +179,8 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> An
     [[2.0]]
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
-        raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got {driver!r}")
+        raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), got "
+                           f"{driver!r}")
     a, b = matrices(A, "torch.linalg.lstsq", False, "input"), tensor(B, "linalg_lstsq", "b", 2)
     vector = _is_vector(shape_of(a)[:-1] + shape_of(a)[-2:-1], shape_of(b)) if len(shape_of(b)) < len(shape_of(a)) else False
     right = ops.unsqueeze(b, -1) if vector else b
@@ -200,7 +201,8 @@ def lstsq(A: Any, B: Any, rcond: Any = None, *, driver: str | None = None) -> An
         residuals = reshaped(residuals, tuple(shape_of(residuals)[:-1]))
     values = svdvals(a) if driver in ("gelsd", "gelss") else empty
     solution = reshaped(x, tuple(shape_of(x)[:-1])) if vector else x
-    return return_type("linalg_lstsq", "solution", "residuals", "rank", "singular_values")((solution, residuals, rank, values))
+    result_type = return_type("linalg_lstsq", "solution", "residuals", "rank", "singular_values")
+    return result_type((solution, residuals, rank, values))
 
 
 # --------------------------------------------------------------------------------- exponential
@@ -262,8 +264,8 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', got {ind}")
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
-        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
-                           f"{columns} != {rows} for ind={ind}")
+        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but "
+                           f"got {columns} != {rows} for ind={ind}")
     return reshaped(apply1(INV, matrices(reshaped(t, (rows, rows)), "linalg.inv", True)), (*shape[ind:], *shape[:ind]))
 
 

@@ -136,7 +136,8 @@ class _Region:
             if self.lines is not None:
                 lines.append(_told(t))
             if i >= total:
-                raise self.error("trying to save more tensors during recomputation than during the original forward pass", lines)
+                raise self.error("trying to save more tensors during recomputation than during the original forward pass",
+                                 lines)
             metas[i] = (tuple(shape_of(t)), dtype_of(t))
             if self.slots[i]() is not None:
                 values[i] = make(array_of(t))
@@ -172,8 +173,8 @@ class _Region:
                              "pass.\n" + "\n".join(wrong), lines)
 
     def error(self, text: str, lines: list[str]) -> CheckpointError:
-        text = f"torch.utils.checkpoint: {text}\nThe function must do the same in both runs: look for state that it changes, or "
-        text += "random choices outside torch's generator."
+        text = (f"torch.utils.checkpoint: {text}\nThe function must do the same in both runs: look for state that it "
+                "changes, or random choices outside torch's generator.")
         if self.lines is None:
             return CheckpointError(text + " Pass debug=True to checkpoint() to see the lines that saved them.")
         return CheckpointError(text + "\nSaved in the first run:\n" + "\n".join(self.lines) + "\nSaved in the second run:\n"

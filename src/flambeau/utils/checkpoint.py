@@ -24,8 +24,8 @@ from flambeau.random import fork_rng, get_rng_state, set_rng_state
 from ._recompute import CheckpointError, region, set_checkpoint_debug_enabled, set_checkpoint_early_stop
 
 __all__ = ["CheckpointError", "CheckpointFunction", "DefaultDeviceType", "check_backward_validity", "checkpoint",
-           "checkpoint_sequential", "detach_variable", "get_device_states", "noop_context_fn", "set_checkpoint_debug_enabled",
-           "set_checkpoint_early_stop", "set_device_states"]
+           "checkpoint_sequential", "detach_variable", "get_device_states", "noop_context_fn",
+           "set_checkpoint_debug_enabled",           "set_checkpoint_early_stop", "set_device_states"]
 
 globals().update(missing(
     __name__, "CheckpointPolicy SelectiveCheckpointContext create_selective_checkpoint_contexts GraphExecGroup",
@@ -65,8 +65,8 @@ def set_device_states(devices: Any, states: Any, *, device_type: str | None = No
         RuntimeError: a device is named.
     """
     if list(devices):
-        raise RuntimeError(f"set_device_states(): there is no device {list(devices)[0]!r}: flambeau computes on the CPU, whose "
-                           "state is set by torch.set_rng_state")
+        raise RuntimeError(f"set_device_states(): there is no device {list(devices)[0]!r}: flambeau computes on the CPU, "
+                           "whose state is set by torch.set_rng_state")
 
 
 def detach_variable(inputs: tuple) -> tuple:
@@ -118,9 +118,9 @@ class CheckpointFunction(Function):
         """The gradients of args, by running run_function again."""
         if getattr(current_call(), "pruned", False):
             raise RuntimeError(
-                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter "
-                "to .backward(): the backward inside it fills the .grad of all leaves. Pass use_reentrant=False to "
-                "checkpoint(), or call .backward() without inputs.")
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(): the backward inside it fills the .grad of all leaves. Pass use_reentrant=False "
+                "to checkpoint(), or call .backward() without inputs.")
         args = list(ctx.arguments)
         for i, t in zip(ctx.positions, ctx.saved_tensors, strict=True):
             args[i] = t
@@ -134,8 +134,8 @@ class CheckpointFunction(Function):
             outputs = (outputs,)
         asked = [(o, g) for o, g in zip(outputs, grads, strict=False) if isinstance(o, TensorBase) and requires(o)]
         if not asked:
-            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary: the function's result "
-                               "depends on no tensor that requires grad. Call it directly.")
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary: the function's "
+                               "result depends on no tensor that requires grad. Call it directly.")
         backward([o for o, _ in asked], [g for _, g in asked])
         return (None, None, *[a.grad if isinstance(a, TensorBase) else None for a in detached])
 
@@ -176,8 +176,8 @@ def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None
     if not use_reentrant:
         return _kept(function, args, kwargs, preserve, context_fn, determinism_check, debug, early_stop)
     if kwargs:
-        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs) + ". With use_reentrant=True pass arguments of the "
-                         "function by position, or use use_reentrant=False.")
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs) + ". With use_reentrant=True pass arguments of "
+                         "the function by position, or use use_reentrant=False.")
     if context_fn is not noop_context_fn or debug:
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
     return CheckpointFunction.apply(function, preserve, *args)
@@ -211,7 +211,8 @@ def _kept(function: Callable, args: tuple, kwargs: dict, preserve: bool, context
         return function(*args, **kwargs)
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None,
+                          **kwargs: Any) -> Any:
     """A chain of functions in segments, each but the last checkpointed.
 
     Args:
@@ -238,7 +239,8 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
     parts = list(functions if children is None else children())
     size = len(parts) // segments
     if size == 0:
-        raise ValueError(f"checkpoint_sequential(): {segments} segments of {len(parts)} functions: give at most {len(parts)}")
+        raise ValueError(f"checkpoint_sequential(): {segments} segments of {len(parts)} functions: give at most "
+                         f"{len(parts)}")
 
     def run(start: int, stop: int) -> Callable:
         def forward(x: Any) -> Any:
