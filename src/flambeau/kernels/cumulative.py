@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flambeau.kernels.strides import normalize_dim
+from flambeau.kernels.strides import contiguous, normalize_dim
 
 _ACCUMULATE_IN = {"f": np.float64, "e": np.float32, "E": np.float32, "F": np.complex128}  # by dtype.char
 
@@ -19,6 +19,7 @@ def _accumulate(ufunc: np.ufunc, a: np.ndarray, dim: int, dtype: np.dtype | None
         dtype = np.dtype(np.int64) if a.dtype.kind in "iub" else a.dtype
     if a.ndim == 0:
         return a.astype(dtype)
+    a = contiguous(a)               # the result is in row-major order, as PyTorch's
     if a.dtype != dtype:
         a = a.astype(dtype)
     wide = _ACCUMULATE_IN.get(a.dtype.char)
@@ -51,6 +52,7 @@ def _extreme(ufunc: np.ufunc, name: str, a: np.ndarray, dim: int) -> tuple[np.nd
         return a.copy(), np.zeros((), np.int64)
     if a.dtype.kind == "c" and a.size:
         raise NotImplementedError(f"{name} is not implemented for {a.dtype.name}: complex has no order")
+    a = contiguous(a)
     values = ufunc.accumulate(a, dim)
     renewed = a == values
     if a.dtype.kind not in "iub":
@@ -80,7 +82,7 @@ def logcumsumexp(a: np.ndarray, dim: int) -> np.ndarray:
     if a.dtype.kind == "c":
         return _complex_logcumsumexp(a, dim)
     wide = _ACCUMULATE_IN.get(a.dtype.char)
-    return np.logaddexp.accumulate(a, dim, wide).astype(a.dtype)
+    return np.logaddexp.accumulate(contiguous(a), dim, wide).astype(a.dtype)
 
 
 def _complex_logcumsumexp(a: np.ndarray, dim: int) -> np.ndarray:

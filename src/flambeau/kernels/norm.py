@@ -114,7 +114,7 @@ def layer_norm(
             f"[*{''.join(f', {n}' for n in shape)}], but got input of size {list(x.shape)}"
         )
     dtype, size = _widen(x.dtype), prod(shape)
-    rows = x.astype(dtype, copy=False).reshape(prod(lead), size)
+    rows = x.astype(dtype, "C", copy=False).reshape(prod(lead), size)
     xhat, mean, invstd = _normalise_rows(rows, eps)
     out = _affine(xhat, _as(weight, dtype, size), _as(bias, dtype, size))
     stats = lead + (1,) * len(shape)
@@ -174,7 +174,7 @@ def rms_norm(
     dtype, size = _widen(x.dtype), prod(shape)
     if eps is None:  # of the computing dtype, as PyTorch
         eps = float(np.finfo(dtype).eps)
-    rows = x.astype(dtype, copy=False).reshape(prod(lead), size)
+    rows = x.astype(dtype, "C", copy=False).reshape(prod(lead), size)
     invrms = row_dot(rows, rows)
     invrms /= dtype.type(max(size, 1))
     invrms += dtype.type(eps)

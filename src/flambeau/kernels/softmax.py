@@ -33,8 +33,10 @@ def _of_one_or_none(x: np.ndarray, result: int) -> np.ndarray:
 
 
 def softmax(x: np.ndarray, dim: int) -> np.ndarray:
-    """exp(x) / sum(exp(x)) along dim; x's shape and dtype."""
+    """exp(x) / sum(exp(x)) along dim; x's shape and dtype, in row-major order."""
     d = x.dtype
+    if not x.flags.c_contiguous:
+        x = x.copy()
     if (d is _F32 or d is _F64) and x.ndim == 2:
         rows, columns = x.shape
         # a sum of squares below 3600 says that every magnitude is below 60: no row needs its maximum subtracted
@@ -64,7 +66,9 @@ def softmax_backward(g: np.ndarray, out: np.ndarray, dim: int) -> np.ndarray:
 
 
 def log_softmax(x: np.ndarray, dim: int) -> np.ndarray:
-    """x - logsumexp(x) along dim; x's shape and dtype."""
+    """x - logsumexp(x) along dim; x's shape and dtype, in row-major order."""
+    if not x.flags.c_contiguous:
+        x = x.copy()
     if x.dtype.char not in _FLOATS:
         return log_softmax(x.astype(np.float32), dim).astype(x.dtype)
     if x.size <= 1:
