@@ -26,18 +26,28 @@ def value_of(r: Any, create: bool) -> Any:
     return r if create else array_of(cast(TensorBase, r))
 
 
-def checked(r: Any, old: Any, what: str) -> Any:
-    """The tensor that a hook returned in place of old."""
+def hook_text(fn: Any) -> str:
+    """`scale, defined at file.py:3`, as far as it is known."""
+    code: Any = getattr(fn, "__code__", None)
+    name: Any = getattr(fn, "__qualname__", None)
+    text = str(name) if name is not None else type(fn).__name__
+    return text if code is None else f"{text}, defined at {code.co_filename}:{code.co_firstlineno}"
+
+
+def checked(r: Any, old: Any, what: str, fn: Any) -> Any:
+    """The tensor that the hook fn returned in place of old."""
     if not isinstance(r, TensorBase):
-        raise TypeError(f"a {what} must return a Tensor or None, not {type(r).__name__}")
+        raise TypeError(f"a {what} must return a Tensor or None, not {type(r).__name__} ({hook_text(fn)}). Return the new "
+                        "gradient, or nothing to keep the old one.")
     if old is not None:
         a = array_of(r)
         b = array_of(old) if isinstance(old, TensorBase) else old
         if a.shape != b.shape:
-            raise RuntimeError(f"a {what} has changed the size of value: "
-                               f"it was given {list(b.shape)} and returned {list(a.shape)}")
+            raise RuntimeError(f"a {what} has changed the size of value: it was given {list(b.shape)} and returned "
+                               f"{list(a.shape)} ({hook_text(fn)}). A gradient has the shape of the tensor that it belongs to.")
         if a.dtype != b.dtype:
-            raise RuntimeError(f"a {what} has changed the type of value: it was given {b.dtype} and returned {a.dtype}")
+            raise RuntimeError(f"a {what} has changed the type of value: it was given {b.dtype} and returned {a.dtype} "
+                               f"({hook_text(fn)}). Convert the result back with .to(grad.dtype).")
     return r
 
 
@@ -63,7 +73,7 @@ def run_tensor_hooks(call: Call, x: Extra, g: Any) -> Any:
             t = None if gk is None else as_tensor(gk)
             r = call_hook(h[2], (t,))             # PyTorch calls the hook with None for an undefined gradient
             if r is not None:
-                gk = value_of(checked(r, t, "hook"), create)
+                gk = value_of(checked(r, t, "hook", h[2]), create)
                 if not multi:
                     g = gk
                 else:
@@ -110,14 +120,14 @@ def run_prehooks(create: bool, pre: list[Any], g: Any, multi: bool, op: Op | Non
         if r is not None:
             values = r if isinstance(r, tuple) else (r,)
             if multi:
-                new = [None if y is None else value_of(checked(y, None, "prehook"), create) for y in values]
+                new = [None if y is None else value_of(checked(y, None, "prehook", h[1]), create) for y in values]
                 if op is None or g is None or len(new) == len(g):
                     g = new
                 else:
                     rest = list(new)
                     g = [rest.pop(0) if f and rest else None for f in op.outputs]
             else:
-                g = None if values[0] is None else value_of(checked(values[0], None, "prehook"), create)
+                g = None if values[0] is None else value_of(checked(values[0], None, "prehook", h[1]), create)
     return g
 
 
@@ -133,9 +143,9 @@ def run_posthooks(create: bool, post: list[Any], grads: list[Any], g: Any, op: O
         if r is not None:
             values = r if isinstance(r, tuple) else (r,)
             if len(values) != len(grads):
-                raise RuntimeError("a node hook returned %d gradients, but the node has %d inputs" % (
-                    len(values), len(grads)))
-            grads = [None if y is None else value_of(checked(y, None, "hook"), create) for y in values]
+                raise RuntimeError("a node hook returned %d gradients, but the node has %d inputs (%s). Return one for each input, "
+                                   "or None to keep them." % (len(values), len(grads), hook_text(h[1])))
+            grads = [None if y is None else value_of(checked(y, None, "hook", h[1]), create) for y in values]
     return grads
 
 
@@ -154,7 +164,7 @@ def finish_leaf(call: Call, task: Task) -> None:
             gt = None if g is None else as_tensor(g)
             r = call_hook(pair[1], (gt,))
             if r is not None:
-                g = value_of(checked(r, gt, "hook"), create)
+                g = value_of(checked(r, gt, "hook", pair[1]), create)
                 owned = False
             elif gt is not None and not create and gt is not g:
                 g = array_of(cast(TensorBase, gt))
