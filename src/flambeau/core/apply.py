@@ -189,31 +189,33 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
     ta: TensorBase | None = None
     tb: TensorBase | None = None
     if isinstance(a, TensorBase):
-        ta = a
-        aa = a._array
+        t1: TensorBase = a                  # checked once: a narrowed name is checked at each use
+        ta = t1
+        aa = t1._array
         if aa is None:
             r = state.lazy(op, (a, b), None, CALL)
             if r is not NotImplemented:
                 return r
-            aa = array_of(a)
-        da = a._dtype
+            aa = array_of(t1)
+        da = t1._dtype
         if da is None:
             da = aa.dtype
-            a._dtype = da
-        ra = a._rg or (a._view is not None and requires(a))
+            t1._dtype = da
+        ra = t1._rg or (t1._view is not None and requires(t1))
         if isinstance(b, TensorBase):
-            tb = b
-            bb = b._array
+            t2: TensorBase = b
+            tb = t2
+            bb = t2._array
             if bb is None:
                 r = state.lazy(op, (a, b), None, CALL)
                 if r is not NotImplemented:
                     return r
-                bb = array_of(b)
-            db = b._dtype
+                bb = array_of(t2)
+            db = t2._dtype
             if db is None:
                 db = bb.dtype
-                b._dtype = db
-            rb = b._rg or (b._view is not None and requires(b))
+                t2._dtype = db
+            rb = t2._rg or (t2._view is not None and requires(t2))
         else:
             bb = operand(op, b, da)
             if bb is None:
@@ -221,18 +223,19 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
             db = bb.dtype
             b = bb
     elif isinstance(b, TensorBase):
-        tb = b
-        bb = b._array
+        t3: TensorBase = b
+        tb = t3
+        bb = t3._array
         if bb is None:
             r = state.lazy(op, (a, b), None, CALL)
             if r is not NotImplemented:
                 return r
-            bb = array_of(b)
-        db = b._dtype
+            bb = array_of(t3)
+        db = t3._dtype
         if db is None:
             db = bb.dtype
-            b._dtype = db
-        rb = b._rg or (b._view is not None and requires(b))
+            t3._dtype = db
+        rb = t3._rg or (t3._view is not None and requires(t3))
         aa = operand(op, a, db)
         if aa is None:
             return NotImplemented

@@ -33,15 +33,20 @@ def check_writable(op: Op, a: TensorBase, ra: bool, recording: bool) -> None:
         raise inference_inplace_error()
     if recording:
         v = a._view
-        name = op.name if op.name.endswith("_") else op.name + "_"
         if v is not None:
             if ra and is_leaf(v.base):
-                raise leaf_inplace_error(a, True, name)
+                raise leaf_inplace_error(a, True, inplace_name(op))
             if v.creation != "":
                 fn = a._node
                 raise view_error(a, fn, fn.op.node_name if fn is not None else v.op.node_name, v.creation, False, a._nr)
-        if ra and is_leaf(a):
-            raise leaf_inplace_error(a, False, name)
+            if ra and is_leaf(a):
+                raise leaf_inplace_error(a, False, inplace_name(op))
+        elif ra and a._node is None:
+            raise leaf_inplace_error(a, False, inplace_name(op))
+
+
+def inplace_name(op: Op) -> str:
+    return op.name if op.name.endswith("_") else op.name + "_"
 
 
 def wrote(op: Op, a: TensorBase, n: Node | None) -> None:
@@ -95,12 +100,13 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
     same = True
     if two:
         if isinstance(b, TensorBase):
-            tb = b
-            bb = b._array
+            t: TensorBase = b               # checked once: a narrowed name is checked at each use
+            tb = t
+            bb = t._array
             if bb is None:
-                bb = array_of(b)
-            rb = requires(b)
-            db = dtype_of(b)
+                bb = array_of(t)
+            rb = t._rg or (t._view is not None and requires(t))
+            db = dtype_of(t)
         else:
             bb = operand(op, b, da)
             if bb is None:
@@ -108,8 +114,9 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
             db = bb.dtype
             b = bb
         same = da is db
-    ra = requires(a)
-    recording = (ra or rb) and grad_enabled() and op.differentiable and state.is_float(da)
+    ra = a._rg or (a._view is not None and requires(a))
+    recording = ((ra or rb) and (state.n_grad_off == 0 or grad_enabled()) and op.differentiable
+                 and (da is state.f32 or da is state.f64 or state.is_float(da)))
     if recording or a._inference:
         check_writable(op, a, ra, recording)
     wide: Any = bb
@@ -136,19 +143,40 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
         mask = (op.mask0 if ra else 0) | (op.mask1 if rb else 0)
         n.n = 2 if two else 1
         if ra:
-            set_edge(n, 0, a)
+            if a._view is None:
+                n.e0 = a._node
+                n.k0 = a._nr
+            else:
+                set_edge(n, 0, a)
         if mask & 1:
             save(n, 0, make(state.xp.clone(aa)))        # the value before the write
         if two:
             if rb:
                 assert tb is not None
-                set_edge(n, 1, tb)
+                if tb._view is None:
+                    nd = tb._node
+                    if nd is not None:
+                        n.e1 = nd
+                        n.k1 = tb._nr
+                    else:
+                        n.e1 = tb
+                else:
+                    set_edge(n, 1, tb)
             if mask & 2:
                 save(n, 1, b)                                # x.mul_(x): its own write spoils it, as in PyTorch
-        n.shape = shape_of(a)
+        sa = shape_of(a)
+        n.shape = sa
         n.dtype = da
-        if same and op.same_dtype and len(n.shape) != 0 and (tb is None or shape_of(tb) == n.shape):
-            n.exact = True
+        if same and op.same_dtype and len(sa) != 0:
+            if tb is None:
+                n.exact = True
+            else:
+                sb = shape_of(tb)
+                if sa is sb:
+                    n.exact = True
+                elif sa == sb:
+                    tb._shape = sa           # one tuple for both: the next comparison is by identity
+                    n.exact = True
     try:
         if first is aa and op.inplace is not None:
             if two:

@@ -40,6 +40,10 @@ def square_of_ones(n: int, dtype: np.dtype) -> np.ndarray:
     return _SQUARES32[n] if dtype.itemsize == 4 else _SQUARES64[n]
 
 
+_rows32: dict[int, np.ndarray] = {}     # a dictionary per dtype: keys of one number are found fastest
+_rows64: dict[int, np.ndarray] = {}
+
+
 def row_sum(x: np.ndarray) -> np.ndarray:
     """x (R, D), float32 or float64, to (R, 1)."""
     n = x.shape[1]
@@ -72,7 +76,15 @@ def column_sum(x: np.ndarray) -> np.ndarray:
         pieces = x[:whole].reshape(n // _PIECE, _PIECE, x.shape[1])
         sums = np.matmul(_ones(_PIECE, x.dtype.char).T, pieces)[:, 0]
         return np.add.reduce(sums, 0) + column_sum(x[whole:])
-    return _ones(n, x.dtype.char)[:, 0].dot(x)
+    d = x.dtype
+    table = _rows32 if d.itemsize == 4 else _rows64
+    ones = table.get(n)
+    if ones is None:
+        ones = np.ones(n, d)
+        ones.flags.writeable = False
+        if len(table) < 256:
+            table[n] = ones
+    return ones.dot(x)
 
 
 def channel_sum(x: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from flambeau.core.saved import ALIAS
 from flambeau.kernels import strides
 from flambeau.kernels.services import cast_gradient, clone_as, copy_kernel, sum_to
 
-from ._record import KERNEL, kernels, ops, primitive
+from ._record import KERNEL, ops, primitive
 
 alias = primitive("alias", lambda a: a.view(), view=True, expr="self", node="AliasBackward0", self=lambda xp, g: g)
 ALIAS.append(alias)
@@ -33,7 +33,6 @@ primitive("copy_overlapping", lambda a, b: b, inputs=("self", "src"), inplace=co
           is_copy=True, expr="src", node="CopyBackwards", self=lambda xp, g: xp.zeros_like(g),
           src=lambda xp, g: g).overlap_allowed = True
 primitive("zeros_like", np.zeros_like, differentiable=False, expr="0")
-kernels.clone = lambda a, memory_format="preserve": strides.clone(a, memory_format)
 ops.clone = lambda t: apply1(clone, t, ("preserve",))
 
 

@@ -321,6 +321,7 @@ binary("logaddexp2", _logaddexp2, numbers=False, expr=KERNEL, inplace=False,
 # --------------------------------------------------------------------------------- the logistic function
 
 
+_ONE32, _ONE64 = ONES[k.F32], ONES[k.F64]
 _FEW = 192          # elements up to which one slow pass (SciPy's) beats four fast ones
 _expit: Any = None  # scipy.special.expit, or the four passes where there is no SciPy
 
@@ -336,8 +337,13 @@ def _logistic(a: np.ndarray, out: np.ndarray) -> np.ndarray:
 def _sigmoid(a: np.ndarray) -> np.ndarray:
     global _expit
     d = a.dtype
-    if (d is not k.F32 and d is not k.F64) or a.size > _FEW or a.ndim == 0:
+    if (d is not k.F32 and d is not k.F64) or a.ndim == 0:
         return _logistic(a)
+    if a.size > _FEW:
+        out = np.negative(a)
+        np.exp(out, out)
+        np.add(out, _ONE32 if d is k.F32 else _ONE64, out)
+        return np.reciprocal(out, out)
     if _expit is None:
         try:
             _expit = special("expit")
@@ -352,7 +358,7 @@ _sigmoid.into = _logistic.into                                                # 
 def _sigmoid_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
     d = out.dtype
     if (d is k.F32 or d is k.F64) and out.ndim:
-        t = np.subtract(ONES[d], out)
+        t = np.subtract(_ONE32 if d is k.F32 else _ONE64, out)
         np.multiply(t, out, t)
         return np.multiply(t, g, t)
     return _any_sigmoid_backward(g, out)

@@ -16,7 +16,6 @@ from flambeau.core.dtype import DType
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.kernels import reduce as k
 from flambeau.kernels.services import is_float
-from flambeau.kernels.strides import restride_bytes
 
 from ._args import ndim, np_dtype, tensor
 from ._pointwise import fused
@@ -29,7 +28,7 @@ Dim = int | Sequence[int] | None
 
 
 def _spread_all(g: np.ndarray, shape: tuple) -> np.ndarray:
-    return restride_bytes(g, shape, (0,) * len(shape)) if shape else g
+    return np.ndarray(shape, g.dtype, g, 0, (0,) * len(shape)) if shape else g
 
 
 def _spread(g: np.ndarray, shape: tuple, dim: Dim, keepdim: bool) -> np.ndarray:

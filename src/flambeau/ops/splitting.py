@@ -74,7 +74,10 @@ def _unbind_grad(xp: Any, g: Any, self_shape: Any, self_dtype: Any, dim: int) ->
 
 
 def _split_grad(xp: Any, g: Any, self_shape: Any, self_dtype: Any, split_size: int, dim: int) -> Any:
-    return _joined(xp, g, self_shape, self_dtype, _even(self_shape[dim], split_size), dim)
+    for y in g:
+        if y is None:
+            return _joined(xp, g, self_shape, self_dtype, _even(self_shape[dim], split_size), dim)
+    return xp.cat(g, dim)
 
 
 def _sizes_grad(xp: Any, g: Any, self_shape: Any, self_dtype: Any, split_sizes: tuple, dim: int) -> Any:

@@ -24,11 +24,14 @@ unary("cosh", np.cosh, expr="cosh(self)", example=("[0.0]", "[1.0]"), doc="Hyper
       self=lambda xp, g, self: g * xp.conj(xp.sinh(self)))
 
 
+_ONE32, _ONE64 = ONES[F32], ONES[F64]
+
+
 def _tanh_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
     d = out.dtype
     if (d is F32 or d is F64) and out.ndim:
         t = np.multiply(out, out)
-        np.subtract(ONES[d], t, t)
+        np.subtract(_ONE32 if d is F32 else _ONE64, t, t)
         return np.multiply(t, g, t)
     return _any_tanh_backward(g, out)
 
