@@ -10,16 +10,15 @@ from flambeau._unavailable import no_attribute
 from . import functional, init, modules, parameter, utils
 from .modules import *  # noqa: F403
 from .modules import __all__ as _layers
-from .parameter import Buffer, Parameter
+from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 _INSTEAD = {
     "quantized": "quantisation is not supported: keep the floating-point layers.",
     "SyncBatchNorm": "there is one process: use BatchNorm1d, 2d or 3d.",
-    "UninitializedParameter": "give the sizes: lazy layers are not supported yet.",
-    "UninitializedBuffer": "give the sizes: lazy layers are not supported yet.",
 }
 
-__all__ = ["Buffer", "Parameter", "functional", "init", "modules", "parameter", "utils", *_layers]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "modules",
+           "parameter", "utils", *_layers]
 
 
 def __getattr__(name: str) -> Any:
@@ -34,8 +33,6 @@ def __getattr__(name: str) -> Any:
             if error.name != f"{__name__}.{name}":
                 raise
     instead = _INSTEAD.get(name)
-    if instead is None and name.startswith("Lazy"):
-        instead = f"lazy layers are not supported yet: use {name[4:]} and give the sizes."
     if instead is not None:
         raise no_attribute(__name__, name, (), "Instead: " + instead, planned=True)
     raise no_attribute(__name__, name, __all__, "Otherwise derive a Module with the operators that you need.")

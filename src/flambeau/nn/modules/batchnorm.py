@@ -9,6 +9,7 @@ from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.parameter import Parameter
 
+from .lazy import _LazyNormBase
 from .module import Module
 
 
@@ -126,3 +127,21 @@ class BatchNorm3d(_BatchNorm):
     def _check_input_dim(self, input: Any) -> None:
         if input.dim() != 5:
             raise ValueError(f"expected 5D input (got {input.dim()}D input)")
+
+
+class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
+    """BatchNorm1d whose num_features are the channels of the first input."""
+
+    cls_to_become = BatchNorm1d
+
+
+class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
+    """BatchNorm2d whose num_features are the channels of the first input."""
+
+    cls_to_become = BatchNorm2d
+
+
+class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
+    """BatchNorm3d whose num_features are the channels of the first input."""
+
+    cls_to_become = BatchNorm3d

@@ -8,8 +8,9 @@ from typing import Any
 import flambeau
 from flambeau.nn import functional as F
 from flambeau.nn import init
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Parameter, UninitializedParameter
 
+from .lazy import LazyModuleMixin
 from .module import Module
 from .utils import _pair, _single, _triple
 
@@ -264,3 +265,123 @@ class ConvTranspose3d(_ConvTransposeNd):
                                      self.dilation)
         return F.conv_transpose3d(input, self.weight, self.bias, self.stride, self.padding, extra,
                                   self.groups, self.dilation)
+
+
+class _LazyConvXdMixin(LazyModuleMixin):
+    """A convolution whose in_channels are counted at the first call."""
+
+    weight: Any
+    bias: Any
+    _n_spatial: int
+
+    def _make_lazy(self, out_channels: int, bias: bool, made: dict) -> None:
+        self.weight = UninitializedParameter(**made)
+        self.out_channels = out_channels
+        if bias:
+            self.bias = UninitializedParameter(**made)
+
+    def reset_parameters(self) -> None:
+        """Draw the initial values, once there are shapes."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Any, *args: Any, **kwargs: Any) -> None:
+        """Count the channels of the input."""
+        if not self.has_uninitialized_params():
+            if self.in_channels == 0:       # loaded from a checkpoint before the first call
+                self.in_channels = self._channels(input)
+            return
+        self.in_channels = self._channels(input)
+        if self.in_channels % self.groups != 0:
+            raise ValueError(f"in_channels must be divisible by groups: {self.in_channels} % {self.groups} is not 0")
+        pair = (self.in_channels, self.out_channels // self.groups) if self.transposed else (
+            self.out_channels, self.in_channels // self.groups)
+        self.weight.materialize((*pair, *self.kernel_size))
+        if self.bias is not None:
+            self.bias.materialize((self.out_channels,))
+        self.reset_parameters()
+
+    def _channels(self, input: Any) -> int:
+        n = self._n_spatial
+        if input.dim() not in (n + 1, n + 2):
+            raise RuntimeError(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {type(self).__name__}, but "
+                               f"got input of size: {input.shape}")
+        return input.shape[-n - 1]
+
+
+class LazyConv1d(_LazyConvXdMixin, Conv1d):
+    """Conv1d whose in_channels are those of the first input."""
+
+    cls_to_become = Conv1d
+    _n_spatial = 1
+
+    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                 groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
+        self._make_lazy(out_channels, bias, {"device": device, "dtype": dtype})
+
+
+class LazyConv2d(_LazyConvXdMixin, Conv2d):
+    """Conv2d whose in_channels are those of the first input."""
+
+    cls_to_become = Conv2d
+    _n_spatial = 2
+
+    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                 groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
+        self._make_lazy(out_channels, bias, {"device": device, "dtype": dtype})
+
+
+class LazyConv3d(_LazyConvXdMixin, Conv3d):
+    """Conv3d whose in_channels are those of the first input."""
+
+    cls_to_become = Conv3d
+    _n_spatial = 3
+
+    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
+                 groups: int = 1, bias: bool = True, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
+        self._make_lazy(out_channels, bias, {"device": device, "dtype": dtype})
+
+
+class LazyConvTranspose1d(_LazyConvXdMixin, ConvTranspose1d):
+    """ConvTranspose1d whose in_channels are those of the first input."""
+
+    cls_to_become = ConvTranspose1d
+    _n_spatial = 1
+
+    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+                 groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
+        self._make_lazy(out_channels, bias, {"device": device, "dtype": dtype})
+
+
+class LazyConvTranspose2d(_LazyConvXdMixin, ConvTranspose2d):
+    """ConvTranspose2d whose in_channels are those of the first input."""
+
+    cls_to_become = ConvTranspose2d
+    _n_spatial = 2
+
+    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+                 groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
+        self._make_lazy(out_channels, bias, {"device": device, "dtype": dtype})
+
+
+class LazyConvTranspose3d(_LazyConvXdMixin, ConvTranspose3d):
+    """ConvTranspose3d whose in_channels are those of the first input."""
+
+    cls_to_become = ConvTranspose3d
+    _n_spatial = 3
+
+    def __init__(self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
+                 groups: int = 1, bias: bool = True, dilation: Any = 1, padding_mode: str = "zeros", device: Any = None,
+                 dtype: Any = None) -> None:
+        super().__init__(0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation, padding_mode)
+        self._make_lazy(out_channels, bias, {"device": device, "dtype": dtype})

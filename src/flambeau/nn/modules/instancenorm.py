@@ -8,6 +8,7 @@ from typing import Any
 from flambeau.nn import functional as F
 
 from .batchnorm import _NormBase
+from .lazy import _LazyNormBase
 
 
 class _InstanceNorm(_NormBase):
@@ -85,3 +86,26 @@ class InstanceNorm3d(_InstanceNorm):
     def _check_input_dim(self, input: Any) -> None:
         if input.dim() not in (4, 5):
             raise ValueError(f"expected 4D or 5D input (got {input.dim()}D input)")
+
+
+class _LazyInstanceNorm(_LazyNormBase):
+    def _channels(self, input: Any) -> int:
+        return input.shape[input.dim() - self._get_no_batch_dim()]  # type: ignore[attr-defined]
+
+
+class LazyInstanceNorm1d(_LazyInstanceNorm, InstanceNorm1d):
+    """InstanceNorm1d whose num_features are the channels of the first input."""
+
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyInstanceNorm, InstanceNorm2d):
+    """InstanceNorm2d whose num_features are the channels of the first input."""
+
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyInstanceNorm, InstanceNorm3d):
+    """InstanceNorm3d whose num_features are the channels of the first input."""
+
+    cls_to_become = InstanceNorm3d

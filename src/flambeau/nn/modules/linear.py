@@ -8,8 +8,9 @@ from typing import Any
 import flambeau
 from flambeau.nn import functional as F
 from flambeau.nn import init
-from flambeau.nn.parameter import Parameter
+from flambeau.nn.parameter import Parameter, UninitializedParameter
 
+from .lazy import LazyModuleMixin
 from .module import Module
 
 
@@ -115,3 +116,37 @@ class Bilinear(Module):
     def extra_repr(self) -> str:
         return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
                 f"out_features={self.out_features}, bias={self.bias is not None}")
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """Linear whose in_features is the size of the last axis of the first input.
+
+    >>> layer = flambeau.nn.LazyLinear(2)
+    >>> _ = layer(flambeau.zeros(5, 3))
+    >>> layer
+    Linear(in_features=3, out_features=2, bias=True)
+    """
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
+        super().__init__(0, 0, False)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Any) -> None:
+        """Take in_features from the input."""
+        if self.has_uninitialized_params():
+            self.in_features = input.shape[-1]
+            self.weight.materialize((self.out_features, self.in_features))
+            if self.bias is not None:
+                self.bias.materialize((self.out_features,))
+            self.reset_parameters()
+        elif self.in_features == 0:         # loaded from a checkpoint before the first call
+            self.in_features = input.shape[-1]

@@ -75,6 +75,13 @@ class RNNBase(Module):
                 self._flat_weights_names.extend(names)
         self.reset_parameters()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # PyTorch's modules keep their weights in a row too, and expect that of a file
+        return {**self.__dict__, "_flat_weights": [getattr(self, name) for name in self._flat_weights_names]}
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__({name: value for name, value in state.items() if name != "_flat_weights"})
+
     def _check_arguments(self, dropout: Any) -> None:
         if not isinstance(dropout, numbers.Number) or isinstance(dropout, bool) or not 0 <= dropout <= 1:  # type: ignore[operator]
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
