@@ -22,7 +22,7 @@ class NamedResult(tuple):
     __match_args__: tuple[str, ...] = ()
     n_fields = n_sequence_fields = n_unnamed_fields = 0
 
-    def __new__(cls, values: Iterable[Any]) -> Any:
+    def __new__(cls, values: Iterable[Any], dict: Any = None) -> Any:     # files of PyTorch pass an empty dict too
         self = super().__new__(cls, values)
         if len(self) != cls.n_fields:
             raise TypeError(f"{cls.__module__}.{cls.__name__}() takes a {cls.n_fields}-sequence "

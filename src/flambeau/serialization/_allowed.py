@@ -198,7 +198,7 @@ _CALLS: dict[Any, Call] = {
 }
 _PLAIN = {"collections.OrderedDict": OrderedDict, "collections.Counter": Counter, "builtins.set": set,
           "builtins.bytearray": bytearray, "builtins.complex": complex, "_codecs.encode": codecs.encode}
-_NOT_WEIGHTS = frozenset((("torch._C", "Generator"), ("torch", "dtype")))
+_NOT_WEIGHTS = frozenset((("torch", "dtype"), *(key for key in _names.KNOWN if key[0] == "torch._C")))
 
 
 class Allowed:

@@ -22,6 +22,8 @@ KNOWN: dict[tuple[str, str], Any] = {
     ("torch", "device"): Device,
     ("torch", "dtype"): DType,
     ("torch._C", "Generator"): Generator,
+    ("torch._C", "TensorBase"): Tensor,
+    ("torch._C", "_VariableFunctionsClass"): flambeau,
     ("torch.nn.parameter", "Parameter"): _rebuild.Parameter,
     ("torch.serialization", "_get_layout"): _rebuild._get_layout,
     ("torch._tensor", "_rebuild_from_type_v2"): _rebuild._rebuild_from_type_v2,
@@ -46,6 +48,9 @@ _LACKING = {
 # Where PyTorch keeps what lies elsewhere here
 _MOVED = {f"flambeau.optim.{module}": "torch.optim.lr_scheduler"
           for module in ("_schedule", "_schedules", "_cycles", "_plateau")}
+# Functions that PyTorch has compiled, and the prefix of their names there
+_COMPILED = {"torch._C._nn": ("torch.nn.functional", ""), "torch._C._linalg": ("torch.linalg", "linalg_"),
+             "torch._C._special": ("torch.special", "special_"), "torch._C._fft": ("torch.fft", "fft_")}
 
 
 def modern(module: str, name: str) -> tuple[str, str]:
@@ -85,6 +90,9 @@ def find(module: str, name: str) -> Any:
     what = lacking(module, name)
     if what is not None:
         raise NotImplementedError(f"the file holds {what}, which flambeau does not have")
+    for prefix, (place, dropped) in _COMPILED.items():
+        if module == prefix:
+            module, name = place, name.removeprefix(dropped)
     top, _, rest = module.partition(".")
     if top != "torch":
         return _attribute(importlib.import_module(module), name, f"{module}.{name}")
@@ -125,14 +133,20 @@ def torch_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
     if found is not None:
         return found
     module = getattr(obj, "__module__", None)
+    if module == "torch.return_types":
+        return module, obj.__name__
     if not isinstance(module, str) or module.partition(".")[0] != "flambeau":
         return None
     name = name or getattr(obj, "__qualname__", None) or obj.__name__
     if module in _MOVED:
         return _MOVED[module], name
-    for public in ("flambeau.nn.functional", "flambeau"):   # operators: their home is where users find them
-        if not isinstance(obj, type) and getattr(sys.modules.get(public, flambeau), name, None) is obj:
-            return "torch" + public[len("flambeau"):], name
+    if not isinstance(obj, type):       # a function: its home is where users find it
+        own = getattr(obj, "__name__", name)
+        for public in ("flambeau.nn.functional", "flambeau"):
+            if getattr(sys.modules.get(public, flambeau), own, None) is obj:
+                return "torch" + public[len("flambeau"):], own
+        if "." in name:
+            return None
     return "torch" + module[len("flambeau"):], name
 
 

@@ -156,6 +156,8 @@ class _Mixin:
             return Device, ((obj.type,) if obj.index is None else (obj.type, obj.index))
         if kind is Layout:
             return _rebuild._get_layout, (_names.layout_name(obj),)
+        if kind.__module__ == "torch.return_types":
+            return kind, (tuple(obj), {})
         if kind is Generator:
             return Generator, (obj.device,), (obj.initial_seed(), None, obj.get_state())
         return NotImplemented
