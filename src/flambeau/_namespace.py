@@ -77,8 +77,9 @@ state.public = lambda name: public_names()[name]
 
 SUBMODULES = frozenset((
     "_C", "__config__", "_dynamo", "_inductor", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda",
-    "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library", "linalg",
-    "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler", "quantization", "random",
+    "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library",
+    "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler",
+    "quantization", "random",
     "return_types", "serialization", "sparse", "special", "testing", "types", "utils", "version", "xpu",
 ))
 LATER = {       # names that live in a submodule, which is imported when they are first asked for

@@ -12,7 +12,8 @@ def written(module: str) -> str:
     return "torch" + dot + rest if package == "flambeau" else module
 
 
-def no_attribute(module: str, name: str, names: Iterable[str] = (), instead: str = "", planned: bool = False) -> AttributeError:
+def no_attribute(module: str, name: str, names: Iterable[str] = (), instead: str = "",
+                 planned: bool = False) -> AttributeError:
     """The error of `module.name`, which is not among `names`: what it means, the nearest names, what to do instead.
 
     planned: PyTorch is known to have the name.

@@ -228,7 +228,8 @@ def test_a_lacking_name_says_what_it_means():
 
 
 def test_importing_a_lacking_name_says_the_same():
-    with pytest.raises(ImportError, match="cannot import name 'nope' from 'flambeau'.*torch.nope is not supported") as caught:
+    words = "cannot import name 'nope' from 'flambeau'.*torch.nope is not supported"
+    with pytest.raises(ImportError, match=words) as caught:
         from flambeau import nope  # noqa: F401
     assert type(caught.value) is ImportError and caught.value.name == "flambeau"
     with pytest.raises(ImportError, match="torch.Tensr is not supported.*Did you mean Tensor"):

@@ -189,8 +189,9 @@ def set_requires_grad(t: TensorBase, on: bool) -> None:
             n = grad_fn(t)
             made = "" if n is None else " It is the result of %s, at %s." % (n.op.node_name, forward_line(n))
             raise AutogradError(
-                "you can only change requires_grad flags of leaf variables, and this tensor was computed." + made + " To use "
-                "its values without gradient, take y = x.detach(); to compute it without recording, use torch.no_grad().")
+                "you can only change requires_grad flags of leaf variables, and this tensor was computed." + made
+                + " To use its values without gradient, take y = x.detach(); to compute it without recording, use "
+                "torch.no_grad().")
         v = t._view
         if v is not None and v.base._rg and not t._rg:
             raise AutogradError(

@@ -136,7 +136,10 @@ META: Final = Device("meta")
 
 @mypyc_attr(native_class=False)
 class DeviceError(AssertionError, RuntimeError):
-    """A device that is not there was asked for. PyTorch's CPU build raises AssertionError for CUDA, RuntimeError for others."""
+    """A device that is not there was asked for.
+
+    PyTorch's CPU build raises AssertionError for CUDA, RuntimeError for others.
+    """
 
 
 def cuda_error(name: str) -> Exception:

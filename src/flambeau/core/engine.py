@@ -424,8 +424,8 @@ def check_shape(n: Node, k: i64, gi: TensorBase, e: Any) -> None:
             i += 1
     if not ok:
         raise RuntimeError(
-            "Function %s returned an invalid gradient at index %d - got %s but expected shape compatible with %s. A gradient has "
-            "the shape of the input that it belongs to: sum it over what was broadcast." % (
+            "Function %s returned an invalid gradient at index %d - got %s but expected shape compatible with %s. A "
+            "gradient has the shape of the input that it belongs to: sum it over what was broadcast." % (
                 n.op.node_name, int(k), shape_text(got), shape_text(want)))
 
 

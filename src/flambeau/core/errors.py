@@ -110,9 +110,10 @@ def leaf_inplace_error(t: TensorBase, of_view: bool, op_name: str) -> RuntimeErr
     v = t._view
     if of_view and v is not None:
         return InplaceError(
-            "a view of a leaf Variable that requires grad is being used in an in-place operation: %s would overwrite, through "
-            "a view of shape %s, values of a leaf of shape %s, whose gradient is taken with respect to what it holds. To update "
-            "a parameter, write inside `with torch.no_grad():`; to compute with changed values, change a clone()." % (
+            "a view of a leaf Variable that requires grad is being used in an in-place operation: %s would overwrite, "
+            "through a view of shape %s, values of a leaf of shape %s, whose gradient is taken with respect to what it "
+            "holds. To update a parameter, write inside `with torch.no_grad():`; to compute with changed values, change a "
+            "clone()." % (
                 op_name, shape_text(shape_of(t)), shape_text(shape_of(v.base))))
     return InplaceError(
         "a leaf Variable that requires grad is being used in an in-place operation: %s would overwrite its values (shape "
@@ -176,6 +177,7 @@ def line_text(n: Node) -> str:
 
 def meta_backward_error(shape: Any) -> NotImplementedError:
     return NotImplementedError(
-        "backward on the meta device is not supported: a meta tensor (here of shape %s) keeps shape and dtype only, so there "
-        "are no values whose gradient could be computed. Run the model on the CPU (a module: module.to_empty(device='cpu'), "
-        "then initialise it; a tensor: torch.empty_like(t, device='cpu')) and call backward there." % shape_text(shape))
+        "backward on the meta device is not supported: a meta tensor (here of shape %s) keeps shape and dtype only, so "
+        "there are no values whose gradient could be computed. Run the model on the CPU (a module: "
+        "module.to_empty(device='cpu'), then initialise it; a tensor: torch.empty_like(t, device='cpu')) and call backward "
+        "there." % shape_text(shape))

@@ -44,7 +44,8 @@ def checked(r: Any, old: Any, what: str, fn: Any) -> Any:
         b = array_of(old) if isinstance(old, TensorBase) else old
         if a.shape != b.shape:
             raise RuntimeError(f"a {what} has changed the size of value: it was given {list(b.shape)} and returned "
-                               f"{list(a.shape)} ({hook_text(fn)}). A gradient has the shape of the tensor that it belongs to.")
+                               f"{list(a.shape)} ({hook_text(fn)}). A gradient has the shape of the tensor that it belongs "
+                               "to.")
         if a.dtype != b.dtype:
             raise RuntimeError(f"a {what} has changed the type of value: it was given {b.dtype} and returned {a.dtype} "
                                f"({hook_text(fn)}). Convert the result back with .to(grad.dtype).")
@@ -105,7 +106,7 @@ def shown(op: Op, g: Any) -> list[Any]:
     flags = op.outputs
     if len(flags) == 0 or op.view:
         return list(g)
-    return [y for y, f in zip(g, flags) if f]
+    return [y for y, f in zip(g, flags, strict=False) if f]
 
 
 def run_prehooks(create: bool, pre: list[Any], g: Any, multi: bool, op: Op | None) -> Any:
@@ -143,8 +144,8 @@ def run_posthooks(create: bool, post: list[Any], grads: list[Any], g: Any, op: O
         if r is not None:
             values = r if isinstance(r, tuple) else (r,)
             if len(values) != len(grads):
-                raise RuntimeError("a node hook returned %d gradients, but the node has %d inputs (%s). Return one for each input, "
-                                   "or None to keep them." % (len(values), len(grads), hook_text(h[1])))
+                raise RuntimeError("a node hook returned %d gradients, but the node has %d inputs (%s). Return one for each "
+                                   "input, or None to keep them." % (len(values), len(grads), hook_text(h[1])))
             grads = [None if y is None else value_of(checked(y, None, "hook", h[1]), create) for y in values]
     return grads
 
@@ -180,7 +181,8 @@ def finish_leaf(call: Call, task: Task) -> None:
     if t._node is not None:
         raise RuntimeError(
             "leaf variable has been moved into the graph interior: it was written in place, with a result that requires "
-            "grad, after the graph had been recorded with it as a leaf. Compute out of place, or run backward before the write.")
+            "grad, after the graph had been recorded with it as a leaf. Compute out of place, or run backward before the "
+            "write.")
     if not t._rg:
         return                          # requires_grad_(False) since
     if create:

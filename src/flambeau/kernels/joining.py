@@ -11,7 +11,6 @@ from .casting import cast
 from .promotion import promote_types
 from .strides import is_contiguous
 
-
 _concatenate = getattr(np.concatenate, "_implementation", np.concatenate)     # without the look at __array_function__
 
 

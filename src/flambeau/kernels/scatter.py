@@ -341,8 +341,8 @@ def index_copy(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -
     dim = normalize_dim(dim, a.ndim)
     index = _vector("index_copy", index, int32=False)
     if a.ndim and source.ndim and a.ndim != source.ndim:
-        raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
-                         f"dimensionality ({source.ndim}), destination dimensionality ({a.ndim})")
+        raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. "
+                         f"Source dimensionality ({source.ndim}), destination dimensionality ({a.ndim})")
     _check_slice_dtype("index_copy", a, source)
     _check_slices("index_copy", a, dim, index, source)
     shape = a.shape or (1,)

@@ -142,8 +142,8 @@ def _as_shape(g: np.ndarray, shape: tuple) -> np.ndarray:
         return np.array(np.broadcast_to(g, shape))
     except ValueError:
         raise RuntimeError(
-            f"invalid gradient: got shape {list(g.shape)} but expected shape compatible with {list(shape)}. Was the tensor's "
-            "shape changed in place, or its .data replaced, after it had been used?") from None
+            f"invalid gradient: got shape {list(g.shape)} but expected shape compatible with {list(shape)}. Was the "
+            "tensor's shape changed in place, or its .data replaced, after it had been used?") from None
 
 
 def sum_to(g: np.ndarray, shape: tuple) -> np.ndarray:
@@ -255,8 +255,8 @@ def explain(op: Any, arrays: tuple, error: Exception) -> Exception:
         if op.name == "sub" and "Bool" in kinds:
             return bool_subtraction()
         if op.name == "neg" and "Bool" in kinds:
-            return RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a "
-                                "mask, use the `~` or `logical_not()` operator instead.")
+            return RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
+                                "a mask, use the `~` or `logical_not()` operator instead.")
         return NotImplementedError(f'"{op.name}" not implemented for {kinds!r}. Convert the tensor to a dtype that has it.')
     return error
 

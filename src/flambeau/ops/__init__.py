@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import engine_ops  # noqa: F401, I001  isort: skip
 from . import arithmetic, activations, clamping, comparison, complex, exponential, filling, logical, rounding  # noqa: F401, I001
 from . import special_functions, ternary, trigonometric  # noqa: F401, I001
-from . import conversion, creation, fills, indexing_basic, ranges, reduction
+from . import conversion, creation, fills, indexing_basic, ranges, reduction  # noqa: F401
 from . import addmm, at_least, einsum, joining, layout, matmul, padding, products  # noqa: F401
 from . import distance, parts, rearranging, shape, shuffle, splitting, strided, view_copies, views  # noqa: F401
 from . import dropout, random, random_fills, random_samples  # noqa: F401

@@ -146,8 +146,8 @@ def check_overlap(op: Any, self: TensorBase, others: Any) -> None:
         if t._array is not None and (shares_memory(self, t) if op.no_overlap else
                                      op.pointwise and state.xp.partial(self._array, t._array)):
             raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-                "location. Please clone() the tensor before performing the operation.")
+                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
+                "memory location. Please clone() the tensor before performing the operation.")
 
 
 def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], others: Any = ()) -> TensorBase:
@@ -174,8 +174,8 @@ def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], othe
     refuse_cast(dtype_of(result), dtype_of(self))
     copy = _COPY
     if op.overlap_allowed and self._array is not None and state.xp.overlaps(self._array):
-        warnings.warn(f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
-                      "operation: several of its elements are one place in memory.", UserWarning, stacklevel=3)
+        warnings.warn(f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing "
+                      "this operation: several of its elements are one place in memory.", UserWarning, stacklevel=3)
         copy = _COPY_OVERLAPPING
     apply_inplace2(copy, self, result)
     cell = cell_of(self)
@@ -275,7 +275,7 @@ def front(name: str, args: tuple, out: Any) -> Any:
             return NotImplemented
         return _by_function_name()[name[9:]].fn(*args)
     record = _by_function_name()[name]
-    for position, value in enumerate(args, 1):
+    for value in args:
         if not isinstance(value, TensorBase):
             for_type = getattr(type(value), "__torch_function__", None)
             if for_type is not None:

@@ -230,7 +230,8 @@ def buffer_array(buffer: Any, dtype: np.dtype, count: int, offset: int) -> np.nd
 
 
 @public(method=False, out=False, differentiable=False,
-        samples=lambda t: [call(bytearray(range(8)), dtype=t.library.int32), call(bytearray(9), dtype=t.library.uint8, offset=2)])
+        samples=lambda t: [call(bytearray(range(8)), dtype=t.library.int32),
+                           call(bytearray(9), dtype=t.library.uint8, offset=2)])
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Any:
     """A 1-D tensor that shares the memory of an object with Python's buffer protocol.
 

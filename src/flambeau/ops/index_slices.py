@@ -50,7 +50,9 @@ REPEAT = primitive(
 def _repeat_backward(g: np.ndarray, repeats: np.ndarray, shape: tuple, dim: int) -> np.ndarray:
     n = shape[dim] if shape else 1
     index = np.repeat(np.arange(n), np.broadcast_to(repeats.reshape(-1), n))
-    return k.index_select_backward(g if shape else g.sum(keepdims=False).reshape(1), shape, dim, index if shape else index[:1])
+    if not shape:
+        g, index = g.sum(keepdims=False).reshape(1), index[:1]
+    return k.index_select_backward(g, shape, dim, index)
 
 
 primitive("repeat_interleave_backward", _repeat_backward, inputs=("self", "repeats"), params=("shape", "dim"),
@@ -81,7 +83,8 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 
 
 @public(op=INDEX_ADD, inplace=True,
-        samples=lambda t: [call(t(3, 4), 0, _vector(t, 2, 0, 2), t(3, 4)), call(t(3, 2), 1, _vector(t, 1), t(3, 1), alpha=2.0)])
+        samples=lambda t: [call(t(3, 4), 0, _vector(t, 2, 0, 2), t(3, 4)),
+                           call(t(3, 2), 1, _vector(t, 1), t(3, 1), alpha=2.0)])
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """A copy of input with alpha * source's slices added at index along dim, repeats included.
 
@@ -168,7 +171,8 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     """
     a = array_of(tensor)
     if a.dtype != np.int64:
-        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, not {dtype_of(tensor)}: use .long()")
+        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, not {dtype_of(tensor)}: "
+                           "use .long()")
     if a.size == 0:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
@@ -178,7 +182,8 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     if num_classes == -1:
         num_classes = int(a.max()) + 1
     elif a.max() >= num_classes:
-        raise RuntimeError(f"Class values must be smaller than num_classes: got {int(a.max())} with num_classes={num_classes}")
+        raise RuntimeError(f"Class values must be smaller than num_classes: got {int(a.max())} with "
+                           f"num_classes={num_classes}")
     out = np.zeros((*a.shape, num_classes), np.int64)
     np.put_along_axis(out, a[..., None], 1, -1)
     return make(out)

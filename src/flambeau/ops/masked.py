@@ -56,7 +56,8 @@ primitive("masked_scatter_source_backward", _scatter_source_backward, inputs=("s
           promotes=False, expr=KERNEL, self=lambda xp, g, self_shape, mask: xp.masked_scatter_source(g, mask, self_shape))
 
 
-@public(op=MASKED_SELECT, samples=lambda t: [call(t(3, 4), _mask(t, 3, 4)), call(t(3, 4), _mask(t, 4)), call(t(4), _mask(t, 3, 4))],
+@public(op=MASKED_SELECT,
+        samples=lambda t: [call(t(3, 4), _mask(t, 3, 4)), call(t(3, 4), _mask(t, 4)), call(t(4), _mask(t, 3, 4))],
         errors=lambda t: [(call(t(3), t(3)), RuntimeError, "BoolTensor|bool")])
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where mask is True, in order, as a vector; both broadcast.
@@ -143,9 +144,10 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 def _index_put_add(a: np.ndarray, values: np.ndarray, plan: Any) -> np.ndarray:
     target = indexing.index(a, plan)
-    if values.ndim > target.ndim or any(n not in (1, m) for n, m in zip(values.shape[::-1], target.shape[::-1], strict=False)):
-        raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result "
-                           f"of shape {list(target.shape)}")
+    sizes = zip(values.shape[::-1], target.shape[::-1], strict=False)
+    if values.ndim > target.ndim or any(n not in (1, m) for n, m in sizes):
+        raise RuntimeError(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing "
+                           f"result of shape {list(target.shape)}")
     return a + indexing.index_backward(np.array(np.broadcast_to(values, target.shape)), a.shape, plan)
 
 

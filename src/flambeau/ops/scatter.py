@@ -155,8 +155,9 @@ def _index(t: Any, *shape: int, high: int) -> Any:
 
 @public(op=GATHER, samples=lambda t: [call(t(3, 4), 0, _index(t, 2, 4, high=3)), call(t(3, 4), -1, _index(t, 3, 2, high=4)),
                                       call(t(), 0, _index(t, high=1)), call(t(4), 0, _index(t, 6, high=4))],
-        errors=lambda t: [(call(t(3, 4), 0, t(2, 4, values=np.full((2, 4), 7), dtype="int64")), RuntimeError, "out of bounds"),
-                          (call(t(3), 0, t(2)), RuntimeError, "int64")])
+        errors=lambda t: [
+            (call(t(3, 4), 0, t(2, 4, values=np.full((2, 4), 7), dtype="int64")), RuntimeError, "out of bounds"),
+            (call(t(3), 0, t(2)), RuntimeError, "int64")])
 def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
     """out[i, j, k] = input[i, index[i, j, k], k] (for dim 1).
 
@@ -263,7 +264,8 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
     return apply_n(SCATTER_REDUCE, [x, make(grid), s], (dim, reduce, bool(include_self)))
 
 
-@public(op=TAKE, samples=lambda t: [call(t(3, 4), _index(t, 2, 3, high=12)), call(t(3), t(2, values=[-1, 0], dtype="int64"))],
+@public(op=TAKE,
+        samples=lambda t: [call(t(3, 4), _index(t, 2, 3, high=12)), call(t(3), t(2, values=[-1, 0], dtype="int64"))],
         errors=lambda t: [(call(t(3), t(1, values=[3], dtype="int64")), IndexError, "out of range")])
 def take(input: Any, index: Any) -> Any:
     """Elements of the flattened input at index (negative counts from the end), of index's shape.
@@ -297,4 +299,5 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
     >>> flambeau.take_along_dim(x, flambeau.argsort(x, dim=1), dim=1).tolist()
     [[1, 3], [2, 4]]
     """
-    return apply_n(TAKE_ALONG_DIM, [tensor(input, "take_along_dim"), tensor(indices, "take_along_dim", "indices", 2)], (dim,))
+    inputs = [tensor(input, "take_along_dim"), tensor(indices, "take_along_dim", "indices", 2)]
+    return apply_n(TAKE_ALONG_DIM, inputs, (dim,))

@@ -219,7 +219,8 @@ def _operands(name: str, input: Any, tensor1: Any, tensor2: Any) -> list:
 def _checked(value: Any, like: Any, name: str) -> Any:
     d = dtype_of(like)
     if d.kind == "b":
-        raise NotImplementedError(f'"{name}_cpu_out" not implemented for \'Bool\'. Convert the tensors, for example with .int().')
+        raise NotImplementedError(f'"{name}_cpu_out" not implemented for \'Bool\'. Convert the tensors, for example with '
+                                  ".int().")
     if not is_number(value):
         raise TypeError(f"{name}(): argument 'value' must be Number, not {type(value).__name__}")
     check_fits(value, d)
