@@ -162,12 +162,6 @@ def test_refused(both, name):
     assert both(lambda lib: REFUSED[name](lib, lib.utils.data) and None) is not None
 
 
-def test_worker_processes_are_refused_with_the_cure():
-    with pytest.raises(NotImplementedError, match="num_workers=0"):
-        DataLoader(TensorDataset(flambeau.arange(3)), num_workers=2)
-    assert get_worker_info() is None
-
-
 def test_own_getitem_and_getitems_are_used(both):
     def run(lib):
         class Doubled(lib.utils.data.TensorDataset):

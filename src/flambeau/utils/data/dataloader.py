@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import multiprocessing
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
 
+from ._fetch import MapFetcher, StreamFetcher
+from ._parallel import ParallelBatches
 from ._utils.collate import default_collate, default_convert
-from .dataset import IterableDataset, Subset, TensorDataset
+from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, drawn_seed
 
 T_co = TypeVar("T_co", covariant=True)
@@ -36,13 +42,26 @@ class DataLoader(Generic[T_co]):
         batch_size: samples of a batch; None: samples come one by one, as they are.
         shuffle: draw a new order at each pass.
         sampler: an order of indices; batch_sampler: lists of indices, instead of the four arguments before.
-        num_workers: only 0 for now: batches are made in this process.
+        num_workers: processes that make batches ahead; 0: they are made in this process, when asked for.
         collate_fn: makes a batch of a list of samples; `default_collate` by default.
         pin_memory, pin_memory_device: accepted: there is no other device to copy to.
         drop_last: leave out a last batch that is smaller.
         generator: draws the order and the seeds; None for the default one.
-        timeout, worker_init_fn, multiprocessing_context, prefetch_factor, persistent_workers, in_order: for
-            workers.
+        timeout: seconds to wait for a batch of a worker; 0: without end.
+        worker_init_fn: called in each worker with its number, after the seeds are set.
+        multiprocessing_context: "fork", "spawn" or "forkserver", or a context of `multiprocessing`; None: Python's
+            default. But for fork, the data set, collate_fn and worker_init_fn must be picklable, and the program's
+            main part under `if __name__ == "__main__"`.
+        prefetch_factor: batches made ahead by each worker, 2 by default.
+        persistent_workers: keep the workers, and their copies of the data set, for the next pass.
+        in_order: False yields batches as they come, when some take much longer than others.
+
+    Worker i seeds `random` and flambeau with base_seed + i, and NumPy from both numbers; base_seed is drawn from the
+    generator. Batches' arrays cross through shared memory.
+
+    Raises:
+        RuntimeError: a worker died, or sent nothing for `timeout` seconds. An exception in a worker is raised again
+            in this process, with the traceback there and the worker's number in its message.
 
     >>> from flambeau.utils.data import TensorDataset
     >>> data = TensorDataset(flambeau.arange(5))
@@ -64,7 +83,9 @@ class DataLoader(Generic[T_co]):
                  multiprocessing_context: Any = None, generator: Any = None, *,
                  prefetch_factor: int | None = None, persistent_workers: bool = False,
                  pin_memory_device: str = "", in_order: bool = True) -> None:
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        if num_workers > 0 and prefetch_factor is None:
+            prefetch_factor = 2
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = prefetch_factor
@@ -73,6 +94,7 @@ class DataLoader(Generic[T_co]):
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
         self.in_order = in_order
+        self.multiprocessing_context = multiprocessing_context
         stream = isinstance(dataset, IterableDataset)
         self._dataset_kind = _DatasetKind.Iterable if stream else _DatasetKind.Map
         if stream:
@@ -112,6 +134,9 @@ class DataLoader(Generic[T_co]):
         self.collate_fn = collate_fn
         self.persistent_workers = persistent_workers
         self._initialized = True
+        self._iterator: Any = None
+        self._length_read: int | None = None
+        self.check_worker_number_rationality()
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._initialized and name in _FIXED:
@@ -126,8 +151,7 @@ class DataLoader(Generic[T_co]):
 
     @multiprocessing_context.setter
     def multiprocessing_context(self, value: Any) -> None:
-        _check_workers(self.num_workers, 0, None, False, value)
-        self.__multiprocessing_context = value
+        self.__multiprocessing_context = _context(value, self.num_workers)
 
     @property
     def _auto_collation(self) -> bool:
@@ -138,42 +162,92 @@ class DataLoader(Generic[T_co]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def __iter__(self) -> Iterator[Any]:
-        return _Batches(self)
+        if not (self.persistent_workers and self.num_workers > 0):
+            return self._get_iterator()
+        if self._iterator is not None and self._iterator._usable():
+            self._iterator._reset(self)
+        else:
+            self._iterator = self._get_iterator()
+        return self._iterator
+
+    def _get_iterator(self) -> Any:
+        return ParallelBatches(self) if self.num_workers > 0 else _Batches(self)
 
     def __len__(self) -> int:
-        """The number of batches."""
+        """The number of batches; of a stream, what its own `__len__` says."""
         if self._dataset_kind == _DatasetKind.Map:
             return len(self._index_sampler)
-        n = len(self.dataset)
+        n = self._length_read = len(self.dataset)
         if self.batch_size is None:
             return n
         whole, rest = divmod(n, self.batch_size)
         return whole if self.drop_last or not rest else whole + 1
 
+    def _check_length(self, n_yielded: int) -> None:
+        """Warn that a stream gives more than its `__len__` said, if that was asked."""
+        if self._length_read is None or n_yielded <= self._length_read:
+            return
+        text = (f"Length of IterableDataset {self.dataset} was reported to be {self._length_read} (when accessing "
+                f"len(dataloader)), but {n_yielded} samples have been fetched. ")
+        if self.num_workers > 0:
+            text += ("Each worker goes through its whole copy of the data set: let __iter__ or worker_init_fn choose a "
+                     "part of it by get_worker_info().")
+        warnings.warn(text, UserWarning, stacklevel=3)
 
-def _check_workers(num_workers: int, timeout: float, prefetch_factor: Any, persistent: bool,
-                   context: Any) -> None:
+    def check_worker_number_rationality(self) -> None:
+        """Warn of more workers than this process may use CPUs."""
+        n_cpus = _usable_cpus()
+        if self.num_workers > 0 and n_cpus is not None and self.num_workers > n_cpus:
+            warnings.warn(f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
+                          f"of worker in current system is {n_cpus}, the CPUs that this process may use: more are seldom "
+                          "faster. Lower num_workers.", UserWarning, stacklevel=3)
+
+
+def _check_workers(num_workers: int, timeout: float, prefetch_factor: Any, persistent: bool) -> None:
     if num_workers < 0:
         raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable "
                          "multiprocessing.")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
-    if num_workers > 0:
-        raise NotImplementedError(f"DataLoader(num_workers={num_workers}): worker processes are not "
-                                  "supported yet. Use num_workers=0: batches are then made in this process, "
-                                  "and are the same.")
-    if prefetch_factor is not None:
+    if num_workers == 0 and prefetch_factor is not None:
         raise ValueError("prefetch_factor option could only be specified in multiprocessing: let num_workers "
                          "> 0 to enable multiprocessing, otherwise set prefetch_factor to None.")
-    if persistent:
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
-    if context is not None:
+
+
+def _context(value: Any, num_workers: int) -> Any:
+    """How to start processes, by its name or as a context of multiprocessing; None: Python's default."""
+    if value is None:
+        return None
+    if num_workers == 0:
         raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > "
                          f"0), but got num_workers={num_workers}")
+    if isinstance(value, str):
+        methods = multiprocessing.get_all_start_methods()
+        if value not in methods:
+            raise ValueError("multiprocessing_context option should specify a valid start method in "
+                             f"{methods}, but got multiprocessing_context={value!r}")
+        value = multiprocessing.get_context(value)
+    if not isinstance(value, BaseContext):
+        raise TypeError("multiprocessing_context option should be a valid context object or a string "
+                        f"specifying the start method, but got multiprocessing_context={value}")
+    return value
+
+
+def _usable_cpus() -> int | None:
+    if hasattr(os, "sched_getaffinity"):
+        try:
+            return len(os.sched_getaffinity(0))
+        except OSError:
+            pass
+    return os.cpu_count()
 
 
 class _Batches:
-    """One pass over a loader."""
+    """One pass over a loader whose batches are made in this process."""
 
     def __init__(self, loader: DataLoader) -> None:
         self._loader = loader
@@ -181,8 +255,8 @@ class _Batches:
         # PyTorch draws a seed for workers at every pass, also without workers: the random stream depends on
         # it
         self._base_seed = drawn_seed(loader.generator)
-        self._stream = iter(loader.dataset) if loader._dataset_kind == _DatasetKind.Iterable else None
-        self._ended = False
+        kind = StreamFetcher if loader._dataset_kind == _DatasetKind.Iterable else MapFetcher
+        self._fetcher = kind(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
         self._yielded = 0
 
     def __iter__(self) -> _Batches:
@@ -192,56 +266,13 @@ class _Batches:
         return len(self._loader._index_sampler)
 
     def __next__(self) -> Any:
-        index = next(self._indices)
-        batch = self._of_stream(index) if self._stream is not None else self._of_map(index)
+        batch = self._fetcher.fetch(next(self._indices))
         self._yielded += 1
+        self._loader._check_length(self._yielded)
         return batch
 
     next = __next__
 
-    def _of_map(self, index: Any) -> Any:
-        loader = self._loader
-        dataset = loader.dataset
-        if not loader._auto_collation:
-            return loader.collate_fn(dataset[index])
-        if loader.collate_fn is default_collate:
-            batch = _rows(dataset, index)
-            if batch is not None:
-                return batch
-        at_once = getattr(dataset, "__getitems__", None)
-        samples = at_once(index) if at_once else [dataset[i] for i in index]
-        return loader.collate_fn(samples)
 
-    def _of_stream(self, index: Any) -> Any:
-        loader = self._loader
-        if not loader._auto_collation:
-            return loader.collate_fn(next(self._stream))  # type: ignore[arg-type]
-        if self._ended:
-            raise StopIteration
-        samples = []
-        for _ in index:
-            try:
-                samples.append(next(self._stream))  # type: ignore[arg-type]
-            except StopIteration:
-                self._ended = True
-                break
-        if not samples or (loader.drop_last and len(samples) < len(index)):
-            raise StopIteration
-        return loader.collate_fn(samples)
-
-
-def _rows(dataset: Any, index: Iterable) -> list | None:
-    """A batch of a TensorDataset (or a subset of one) by one indexing of each tensor, instead of one for each
-    sample.
-
-    None when that would not be the same: another data set, or tensors that are differentiated.
-    """
-    index = list(index)
-    while type(dataset) is Subset:
-        index = [dataset.indices[i] for i in index]
-        dataset = dataset.dataset
-    if type(dataset) is not TensorDataset or not index or not all(type(i) is int for i in index):
-        return None
-    if any(t.requires_grad or t.dim() == 0 for t in dataset.tensors):
-        return None
-    return [t[index] for t in dataset.tensors]
+_SingleProcessDataLoaderIter = _Batches                 # the names that programs test the type with
+_MultiProcessingDataLoaderIter = ParallelBatches

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 import flambeau
+from flambeau.core.objects import array_of, make
 from flambeau.tensor import Tensor
+
+from . import worker
 
 _TEXT_KINDS = "SUOa"
 _WHAT = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
@@ -77,8 +80,27 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Callable] | None = None) ->
 
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
-    """Tensors, stacked."""
-    return flambeau.stack(list(batch), 0)
+    """Tensors, stacked; in a worker, into memory that the main process can map."""
+    shared = _stacked_in_shared_memory(batch)
+    return flambeau.stack(list(batch), 0) if shared is None else shared
+
+
+def _stacked_in_shared_memory(batch: Any) -> Any:
+    from flambeau.utils.data import _shared
+
+    if worker._worker_info is None or not _shared.AVAILABLE:
+        return None
+    first = batch[0]
+    if not all(type(t) is Tensor and not t.requires_grad and t.dtype is first.dtype and t.shape == first.shape
+               and t.device.type == "cpu" for t in batch):
+        return None
+    arrays = [array_of(t) for t in batch]
+    if arrays[0].nbytes * len(arrays) < _shared.LARGE:
+        return None
+    out = _shared.empty((len(arrays), *arrays[0].shape), arrays[0].dtype)
+    for i, a in enumerate(arrays):
+        out[i] = a
+    return make(out)
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:

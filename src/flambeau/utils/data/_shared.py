@@ -1,0 +1,227 @@
+"""Batches between processes: small things are pickled, arrays lie in shared memory and are not copied again.
+
+A `Segment` is memory without a name (Linux: `memfd_create`). Its file descriptor travels beside the pickled
+bytes over a Unix socket, so nothing is left behind when a process dies, and no size of `/dev/shm` limits it.
+Where the system has no such memory, arrays are pickled and cross the pipe.
+
+A tensor that `empty` made lies in a segment already; other arrays are copied into one segment for the batch.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import mmap
+import os
+import pickle
+import socket
+import sys
+import weakref
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.objects import TensorBase, array_of, make
+from flambeau.tensor import Tensor
+
+AVAILABLE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
+LARGE = 16384              # bytes: smaller arrays are pickled, which is cheaper than mapping memory
+MOST_MAPPED = 512          # batches of which this process keeps the sender's memory; later ones are copied out
+_ALIGNMENT = 64
+_FDS_A_MESSAGE = 200       # the kernel takes 253 in one message
+# mmap keeps a copy of the descriptor open, unless told not to
+_UNTRACKED: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+
+_mapped: weakref.WeakSet = weakref.WeakSet()
+
+
+class Segment(mmap.mmap):
+    """Shared memory, with the descriptor by which another process maps it if this process made it."""
+
+    descriptor: int | None = None
+
+    @classmethod
+    def allocate(cls, size_bytes: int) -> Segment:
+        """New memory, zeroed."""
+        fd = os.memfd_create("flambeau")
+        try:
+            os.ftruncate(fd, size_bytes)
+            made = cls(fd, size_bytes)
+        except BaseException:
+            os.close(fd)
+            raise
+        made.descriptor = fd
+        weakref.finalize(made, os.close, fd).atexit = False
+        return made
+
+    @classmethod
+    def at(cls, fd: int, size_bytes: int) -> Segment:
+        """The memory of a descriptor, which is closed."""
+        try:
+            return cls(fd, size_bytes, **_UNTRACKED)
+        finally:
+            os.close(fd)
+
+
+def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array that another process can map."""
+    return np.ndarray(shape, dtype, Segment.allocate(max(1, math.prod(shape) * np.dtype(dtype).itemsize)))
+
+
+def _segment_of(a: np.ndarray) -> Segment | None:
+    base: Any = a
+    while isinstance(base, (np.ndarray, memoryview)):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    return base if isinstance(base, Segment) and base.descriptor is not None else None
+
+
+def _offset(a: np.ndarray, segment: Segment) -> int:
+    whole = np.frombuffer(segment, np.uint8)
+    return int(a.__array_interface__["data"][0] - whole.__array_interface__["data"][0])
+
+
+class _New:
+    """The segment of a batch, whose size is known when everything has been seen."""
+
+
+def _view(segment: Any, shape: tuple, dtype: Any, offset: int, steps: tuple) -> np.ndarray:
+    return np.ndarray(shape, dtype, segment, offset, steps)
+
+
+def _tensor(a: np.ndarray, requires_grad: bool) -> Any:
+    t = make(a)
+    if requires_grad:
+        t.requires_grad_(True)
+    return t
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: Any) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.dispatch_table = ForkingPickler(file).dispatch_table        # what multiprocessing knows to send
+        self.segments: list[Any] = []
+        self.copied: list[tuple[np.ndarray, int]] = []
+        self.size_bytes = 0
+        self._new = _New()
+        self._numbers: dict[int, int] = {}
+
+    def persistent_id(self, obj: Any) -> Any:
+        if not isinstance(obj, (Segment, _New)):
+            return None
+        number = self._numbers.get(id(obj))
+        if number is None:
+            number = self._numbers[id(obj)] = len(self.segments)
+            self.segments.append(obj)
+        return number
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is Tensor and obj.device.type == "cpu":
+            if obj.requires_grad and not obj.is_leaf:
+                raise RuntimeError(
+                    "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
+                    "crossing process boundaries. If you just want to transfer the data, call detach() on it, in the data "
+                    "set or in collate_fn.")
+            if not obj.__dict__:
+                return _tensor, (array_of(obj), obj.requires_grad)
+        elif type(obj) is np.ndarray and AVAILABLE and obj.nbytes >= LARGE and not obj.dtype.hasobject:
+            return self._array(obj)
+        return NotImplemented
+
+    def _array(self, a: np.ndarray) -> Any:
+        segment = _segment_of(a)
+        if segment is not None and min(a.strides, default=0) >= 0:
+            return _view, (segment, a.shape, a.dtype, _offset(a, segment), a.strides)
+        offset = -(-self.size_bytes // _ALIGNMENT) * _ALIGNMENT
+        self.size_bytes = offset + a.nbytes
+        self.copied.append((a, offset))
+        return _view, (self._new, a.shape, a.dtype, offset, _dense(a))
+
+    def share(self) -> None:
+        """Copy what lay elsewhere into one new segment."""
+        if not self.copied:
+            return
+        segment = Segment.allocate(self.size_bytes)
+        for a, offset in self.copied:
+            np.ndarray(a.shape, a.dtype, segment, offset, _dense(a))[...] = a
+        self.segments[self._numbers[id(self._new)]] = segment
+
+
+def _dense(a: np.ndarray) -> tuple[int, ...]:
+    """Strides without gaps, in the order in which a's dimensions lie in memory; row by row if some overlap."""
+    steps = [0] * a.ndim
+    step = a.itemsize
+    order = list(reversed(range(a.ndim)))
+    if 0 not in a.strides:
+        order.sort(key=lambda d: (abs(a.strides[d]), a.shape[d]))
+    for d in order:
+        steps[d] = step
+        step *= a.shape[d]
+    return tuple(steps)
+
+
+class _Unpickler(pickle.Unpickler):
+    segments: list[Segment]
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self.segments[pid]
+
+
+class Message:
+    """An object made ready to be sent; made before anything is written, so that an error of it can be told."""
+
+    def __init__(self, obj: Any) -> None:
+        file = io.BytesIO()
+        pickler = _Pickler(file)
+        pickler.dump(obj)
+        pickler.share()
+        self.segments: list[Segment] = pickler.segments
+        self.data = file.getbuffer()
+
+    def send(self, connection: Any, channel: socket.socket | None) -> None:
+        """Write it; waits until the other process reads if it is large."""
+        sizes = [len(segment) for segment in self.segments]
+        connection.send_bytes(pickle.dumps((sizes, len(self.data))))
+        connection.send_bytes(self.data)
+        fds = [segment.descriptor for segment in self.segments if segment.descriptor is not None]
+        for i in range(0, len(fds), _FDS_A_MESSAGE):
+            assert channel is not None
+            socket.send_fds(channel, [b"s"], fds[i:i + _FDS_A_MESSAGE])
+
+
+def receive(connection: Any, channel: socket.socket | None, keep: bool = True) -> Any:
+    """The object of the next message.
+
+    Args:
+        keep: False drops it unread (and answers None).
+
+    Raises:
+        EOFError, OSError: the sender has gone.
+    """
+    sizes, _ = pickle.loads(connection.recv_bytes())
+    data = connection.recv_bytes()
+    fds: list[int] = []
+    while len(fds) < len(sizes):
+        assert channel is not None
+        byte, found, _, _ = socket.recv_fds(channel, 1, _FDS_A_MESSAGE)
+        if not byte:
+            raise EOFError
+        if len(found) == 0:
+            raise OSError("the batch's shared memory was lost: too many open files in this process (see ulimit -n)")
+        fds.extend(found)
+    if not keep:
+        for fd in fds:
+            os.close(fd)
+        return None
+    unpickler = _Unpickler(io.BytesIO(data))
+    unpickler.segments = [Segment.at(fd, size) for fd, size in zip(fds, sizes, strict=True)]
+    if len(_mapped) + len(fds) > MOST_MAPPED:     # before Python 3.13 each holds a descriptor
+        unpickler.segments = [bytearray(segment) for segment in unpickler.segments]  # type: ignore[misc]
+    else:
+        _mapped.update(unpickler.segments)
+    return unpickler.load()
+
+
+def channel(connection: Any) -> socket.socket | None:
+    """The socket under a connection, for descriptors."""
+    return socket.socket(fileno=os.dup(connection.fileno())) if AVAILABLE else None
