@@ -10,7 +10,9 @@ to the owning array.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +21,31 @@ Shape = tuple[int, ...]
 CHANNELS_LAST_ORDER = {"channels_last": (0, 2, 3, 1), "channels_last_3d": (0, 2, 3, 4, 1)}
 
 
+def as_int(value: Any, what: str = "dim") -> int:
+    """Return a number of dimensions, elements or steps as an int: anything with `__index__` but bool.
+
+    Raises:
+        TypeError: value is something else.
+    """
+    if type(value) is int:
+        return value
+    if not isinstance(value, (bool, np.bool_, str)):
+        try:
+            return operator.index(value)
+        except (TypeError, ValueError, RuntimeError):
+            pass
+    raise TypeError(f"argument '{what}' must be int, not {type(value).__name__}")
+
+
 def normalize_dim(dim: int, ndim: int) -> int:
     """Return dim counted from the front; a 0-d array accepts 0 and -1.
 
     Raises:
         IndexError: dim is outside [-ndim, ndim - 1].
+        TypeError: dim is no int.
     """
+    if type(dim) is not int:
+        dim = as_int(dim)
     limit = ndim if ndim > 0 else 1
     if -limit <= dim < limit:
         return dim + limit if dim < 0 else dim
@@ -41,7 +62,10 @@ def normalize_dims(dim: int | Iterable[int], ndim: int) -> Shape:
         IndexError: one is out of range.
         RuntimeError: one appears twice.
     """
-    dims = (normalize_dim(dim, ndim),) if isinstance(dim, int) else tuple(normalize_dim(d, ndim) for d in dim)
+    if isinstance(dim, (tuple, list)):
+        dims = tuple([normalize_dim(d, ndim) for d in dim])
+    else:
+        dims = (normalize_dim(dim, ndim),)      # type: ignore[arg-type]
     if len(set(dims)) != len(dims):
         repeated = next(d for d in dims if dims.count(d) > 1)
         raise RuntimeError(f"dim {repeated} appears multiple times in the list of dims {dims}")

@@ -11,6 +11,7 @@ from flambeau.core.apply import constant
 from flambeau.core.dtype import DType, dtype_of_array
 from flambeau.core.errors import not_a_tensor
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.kernels.layout import as_int
 from flambeau.kernels.strides import normalize_dim, normalize_dims
 
 
@@ -39,9 +40,9 @@ def dims(value: int | Sequence[int] | None, n_dims: int) -> tuple[int, ...] | No
 
 def sizes(args: tuple) -> tuple[int, ...]:
     """Sizes given as separate numbers or as one sequence."""
-    if len(args) == 1 and not isinstance(args[0], (int, np.integer, TensorBase)):
+    if len(args) == 1 and isinstance(args[0], (tuple, list)):
         args = tuple(args[0])
-    return tuple(int(s) for s in args)
+    return tuple([s if type(s) is int else as_int(s, "size") for s in args])
 
 
 def np_dtype(d: DType | None) -> np.dtype | None:
