@@ -29,8 +29,8 @@ def test_every_dtype_keeps_its_values(through, name):
 def test_views_share_memory_with_their_strides_and_offsets(through):
     def make(lib):
         base = lib.arange(12.0)
-        return {"base": base, "matrix": base.view(3, 4), "transposed": base.view(3, 4).t(), "tail": base[5:], "step": base[1::3],
-                "one": base[3], "expanded": base[2:3].expand(4)}
+        return {"base": base, "matrix": base.view(3, 4), "transposed": base.view(3, 4).t(), "tail": base[5:],
+                "step": base[1::3], "one": base[3], "expanded": base[2:3].expand(4)}
 
     r, lib = through(make)
     want = make(lib)
@@ -49,7 +49,8 @@ def test_a_small_view_alone_brings_its_whole_storage(through):
 
 
 def test_empty_and_zero_dimensional_tensors(through):
-    r, _ = through(lambda lib: [lib.empty(0, 3), lib.empty(2, 0, 4, dtype=lib.int64), lib.tensor(3), lib.arange(3.0)[3:], lib.empty(0)])
+    r, _ = through(lambda lib: [lib.empty(0, 3), lib.empty(2, 0, 4, dtype=lib.int64), lib.tensor(3), lib.arange(3.0)[3:],
+                                lib.empty(0)])
     assert [tuple(t.shape) for t in r] == [(0, 3), (2, 0, 4), (), (0,), (0,)]
     assert r[2].item() == 3 and r[0].stride() == (3, 1)
 
@@ -81,8 +82,8 @@ def test_containers_numbers_and_names(through):
         shared = [1, 2]
         return {
             "tuple": (1, "é", None, True), 3: 2.5, "nested": [{"x": [shared, shared]}], "complex": 1 + 2j, "set": {1, 2, 3},
-            "bytes": b"\x00\xff", "array": bytearray(b"ab"), "big": [2**31, -2**31, 2**40, -10**30, 10**100], "long": "x" * 300,
-            "size": lib.Size([2, 3]), "device": lib.device("cpu"), "dtype": lib.bfloat16, "layout": lib.strided,
+            "bytes": b"\x00\xff", "array": bytearray(b"ab"), "big": [2**31, -2**31, 2**40, -10**30, 10**100],
+            "long": "x" * 300, "size": lib.Size([2, 3]), "device": lib.device("cpu"), "dtype": lib.bfloat16, "layout": lib.strided,
             "ordered": OrderedDict(b=1, a=2), "counter": Counter("aab"), "": {}, "empty": [(), [], set()],
             "keys": {(1, "a"): 1, 1.5: 2, None: 3},
         }
@@ -155,6 +156,13 @@ def test_optimizer_scheduler_and_generator_states_continue_a_run(through):
         assert np.allclose(a.detach().numpy(), b.detach().numpy(), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+def test_storages_are_read_before_the_file_is_closed(tmp_path, mapped):
+    flambeau.save([flambeau.arange(3.0).untyped_storage(), flambeau.zeros(0)], tmp_path / "a.pt")
+    r = flambeau.load(tmp_path / "a.pt", mmap=mapped)
+    assert flambeau.tensor([]).set_(r[0]).tolist() == [0.0, 1.0, 2.0]
+
+
 @pytest.mark.parametrize("writer", [flambeau, torch])
 def test_storages_themselves(writer):
     # PyTorch reads its own as a TypedStorage of bytes, and not at all in the older format
@@ -175,7 +183,7 @@ def test_members_are_those_of_pytorch_and_lie_at_multiples_of_64(tmp_path):
         lib.save({"a": lib.ones(3), "b": lib.ones(5)}, tmp_path / f"{lib.__name__}.x.pt")
     mine, theirs = (zipfile.ZipFile(tmp_path / f"{name}.x.pt") for name in ("flambeau", "torch"))
     assert mine.testzip() is None
-    assert [n.removeprefix("flambeau.x/") for n in mine.namelist()] == [n.removeprefix("torch.x/") for n in theirs.namelist()]
+    assert [n.partition("/")[2] for n in mine.namelist()] == [n.partition("/")[2] for n in theirs.namelist()]
     assert mine.read("flambeau.x/data.pkl") == theirs.read("torch.x/data.pkl")
     raw = (tmp_path / "flambeau.x.pt").read_bytes()
     for info in mine.infolist():
@@ -192,7 +200,8 @@ def test_the_same_object_gives_the_same_bytes():
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
 def test_protocols(protocol):
-    obj = {"a": flambeau.arange(3), "b": b"bytes", "c": bytearray(b"x"), "d": flambeau.float16, "e": {1}, "f": [flambeau.Size([1])]}
+    obj = {"a": flambeau.arange(3), "b": b"bytes", "c": bytearray(b"x"), "d": flambeau.float16, "e": {1},
+           "f": [flambeau.Size([1])]}
     data = saved(flambeau, obj, pickle_protocol=protocol)
     r = loaded(flambeau, data)
     assert repr(r) == repr(obj)

@@ -9,8 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO, Any
 
-import numpy as np
-
 from ._errors import CheckpointError, EmptyFileError
 
 PathLike = (str, os.PathLike)
@@ -48,7 +46,7 @@ class Source:
                             "'rb'.")
         return data
 
-    def fill(self, position: int, target: np.ndarray) -> int:
+    def fill(self, position: int, target: Any) -> int:
         """Read into an array of bytes; returns how many came."""
         self.file.seek(self.origin + position)
         done, view = 0, memoryview(target)

@@ -53,7 +53,8 @@ def _named(data: bytes, what: str) -> list[tuple[str, str]]:
     memo: dict[int, Any] = {}
     last: Any = None
     try:
-        for opcode, argument, _ in pickletools.genops(data):
+        for opcode, given, _ in pickletools.genops(data):
+            argument: Any = given
             if opcode.name in ("GLOBAL", "INST"):
                 module, _, name = argument.partition(" ")
                 names.append((module, name))

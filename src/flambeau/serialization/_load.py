@@ -93,7 +93,10 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
             raise CheckpointError(f"{source.what} is incomplete: it has no member 'version'. It was saved or "
                                   "repacked wrongly.")
         read = _unpickler(weights_only, pickle_module, pickle_load_args)
-        return read(data, storages.persistent, f"data.pkl of {source.what}")[0]
+        value, _ = read(data, storages.persistent, f"data.pkl of {source.what}")
+        storages.finish()
+        source.file.seek(source.origin + archive.end)       # where a next object may begin
+        return value
 
 
 Unpickle = Callable[[bytes, Callable[[Any], Any], str], tuple[Any, int]]    # -> the object, and where its pickle ends
@@ -169,6 +172,12 @@ class ZipStorages:
             raise CheckpointError(f"the storage {key} is described twice, with {n * itemsize} and "
                                   f"{raw.nbytes()} bytes")
         return storage_of(raw, kind)
+
+    def finish(self) -> None:
+        """Read the storages that no tensor has asked for, while the file is open."""
+        for raw in self._found.values():
+            if isinstance(raw, LoadedStorage):
+                raw.read()
 
     def _reader(self, member: Any, kind: StorageType) -> Callable[[np.ndarray], None]:
         def fill(target: np.ndarray) -> None:

@@ -90,13 +90,14 @@ def find(module: str, name: str) -> Any:
     what = lacking(module, name)
     if what is not None:
         raise NotImplementedError(f"the file holds {what}, which flambeau does not have")
-    for prefix, (place, dropped) in _COMPILED.items():
+    for prefix, (public, dropped) in _COMPILED.items():
         if module == prefix:
-            module, name = place, name.removeprefix(dropped)
+            module, name = public, name.removeprefix(dropped)
     top, _, rest = module.partition(".")
     if top != "torch":
         return _attribute(importlib.import_module(module), name, f"{module}.{name}")
     path = rest
+    place: Any
     while True:         # a name may lie in a module of its own in PyTorch, and in the package above it here
         try:
             place = importlib.import_module("flambeau." + path if path else "flambeau")

@@ -54,7 +54,7 @@ class Storages:
             RuntimeError: two tensors look at one storage as elements of different dtypes.
         """
         flat = stored.flat
-        where = (layout.address(flat), flat.nbytes) if flat.size else (id(layout.storage_owner(flat)), 0)
+        where: tuple = (layout.address(flat), flat.nbytes) if flat.size else (id(layout.storage_owner(flat)), 0)
         found = self._keys.get(where)
         if found is None:
             found = self._keys[where] = (str(len(self._keys)), stored.kind)
@@ -73,7 +73,8 @@ class Storages:
 
 def raw_bytes(flat: np.ndarray) -> Any:
     """The little-endian bytes of an array, without a copy where they lie so."""
-    return memoryview(np.ascontiguousarray(flat).reshape(-1).view(np.uint8))
+    view: Any = np.ascontiguousarray(flat).reshape(-1).view(np.uint8)
+    return memoryview(view)
 
 
 def _storage_of(a: np.ndarray) -> tuple[_Stored, int]:
@@ -97,7 +98,7 @@ def _kind(dtype: np.dtype) -> _rebuild.StorageType:
 def reduce_tensor(t: Any) -> tuple:
     """A tensor as a call of one of the functions in `_rebuild`."""
     own = attributes(t)
-    if isinstance(t, Parameter) and type(t) is Parameter:
+    if type(t) is Parameter:
         parts: tuple = (t.data, requires(t), OrderedDict())
         if own:
             return _rebuild._rebuild_parameter_with_state, (*parts, own)
@@ -163,7 +164,10 @@ class _Mixin:
         return NotImplemented
 
 
-class Pickler(_Mixin, pickle._Pickler):  # type: ignore[name-defined, misc]
+_PythonPickler: Any = pickle._Pickler  # type: ignore[attr-defined]
+
+
+class Pickler(_Mixin, _PythonPickler):  # type: ignore[misc]
     """Python's pickler, in Python: the one in C cannot write a name that is not importable here.
 
     Args:
@@ -202,8 +206,7 @@ class Pickler(_Mixin, pickle._Pickler):  # type: ignore[name-defined, misc]
             return super().save_type(obj)
         return self.save_global(obj)
 
-    dispatch = {**pickle._Pickler.dispatch, type: save_type,        # type: ignore[attr-defined]
-                types.FunctionType: save_global}
+    dispatch = {**_PythonPickler.dispatch, type: save_type, types.FunctionType: save_global}
 
 
 def _is_plain_pickle(module: Any) -> bool:
@@ -220,7 +223,7 @@ def pickler(file: Any, protocol: int, storages: Storages, pickle_module: Any, le
     if _is_plain_pickle(pickle_module):
         return Pickler(file, protocol, storages, legacy)
     base = getattr(pickle_module, "Pickler", None)
-    if not (isinstance(base, type) and issubclass(base, pickle._Pickler)):  # type: ignore[attr-defined]
+    if not (isinstance(base, type) and issubclass(base, _PythonPickler)):
         raise TypeError(
             f"pickle_module={getattr(pickle_module, '__name__', pickle_module)!r} cannot be used: flambeau "
             "needs a Pickler that "

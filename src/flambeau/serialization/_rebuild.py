@@ -62,7 +62,7 @@ class LoadedStorage(UntypedStorage):
                  device: Device = CPU) -> None:
         self._nbytes = nbytes
         self._fill = fill
-        self._owner = mapped
+        self._owner: Any = mapped
         self._device = device
 
     def elements(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -82,6 +82,12 @@ class LoadedStorage(UntypedStorage):
             target[:] = data
         if self._owner is None:
             self._fill = lambda target: target.__setitem__(slice(None), data)
+
+    def read(self) -> None:
+        """Read the bytes now, if they have not been read."""
+        if self._owner is None and self._device.type != "meta":
+            self.elements((self._nbytes,), np.dtype(np.uint8))
+            self._fill = None
 
     @property
     def _bytes(self) -> np.ndarray:         # type: ignore[override]

@@ -41,6 +41,8 @@ class Member(NamedTuple):
 class Archive:
     """The members of an archive, by name without the folder that they all lie in.
 
+    Where several archives follow each other, this is the first; `end` is where it ends.
+
     Args:
         read: gives bytes at a position.
         size: the file's size.
@@ -96,28 +98,55 @@ class Archive:
                 "list of members that ends every zip archive. It was not written or copied to its end. Save, "
                 "copy or "
                 "download it again.")
-        end = self.size - tail_size + at
-        _, disk, disk2, _, n, length, offset, _ = _END.unpack_from(tail, at)
+        found = self._end(self.size - tail_size + at)
+        if found[3]:            # bytes lie before this archive: others, saved into the same stream
+            found = self._first_end(self.size - tail_size + at) or found
+        position, n, before, self._shift = found
+        return position, n, before
+
+    def _end(self, end: int) -> tuple[int, int, int, int]:
+        """What the end record at a position says: where the list begins, its entries, where it ends, and "
+          "how many bytes
+        lie before the archive, which members' positions do not count."""
+        _, disk, disk2, _, n, length, offset, n_comment = _END.unpack(self._exactly(end, _END.size, "the end"))
         if disk not in (0, _MAX16) or disk2 not in (0, _MAX16):
             raise CheckpointError(f"{self.what} is damaged: its end says that it is one volume of several.")
         before = end
-        if end >= _LOCATOR64.size:
-            locator = self._exactly(end - _LOCATOR64.size, _LOCATOR64.size, "the end")
-            if locator[:4] == LOCATOR64:
-                record = self._exactly(end - _LOCATOR64.size - _END64.size, _END64.size, "the end")
-                if record[:4] != END64:
-                    raise CheckpointError(f"{self.what} is damaged at byte "
-                                          f"{end - _LOCATOR64.size - _END64.size}: no end "
-                                          "record of a zip archive.")
-                *_, n, length, offset = _END64.unpack(record)
-                before = end - _LOCATOR64.size - _END64.size
+        self.end = end + _END.size + n_comment
+        if end >= _LOCATOR64.size + _END64.size:
+            record_at = end - _LOCATOR64.size - _END64.size
+            tail = self._exactly(record_at, _END64.size + _LOCATOR64.size, "the end")
+            if tail[_END64.size:_END64.size + 4] == LOCATOR64:
+                if tail[:4] != END64:
+                    raise CheckpointError(f"{self.what} is damaged at byte {record_at}: no end record of a "
+                                          "zip archive.")
+                *_, n, length, offset = _END64.unpack(tail[:_END64.size])
+                before = record_at
         position = before - length
-        if position < 0 or n * _CENTRAL.size > length:
+        if position < 0 or offset > position or n * _CENTRAL.size > length:
             raise CheckpointError(f"{self.what} is damaged: its end (byte {end}) speaks of {n} members and a "
-                                  f"list of {length} "
-                                  "bytes, which does not fit in the file.")
-        self._shift = position - offset         # bytes before the archive; members' positions do not count them
-        return position, n, before
+                                  "list of "
+                                  f"{length} bytes at byte {offset}, which does not fit in the file.")
+        return position, n, before, position - offset
+
+    def _first_end(self, last: int) -> tuple[int, int, int, int] | None:
+        """The end of the archive with which the file begins, found by its own record of where its list "
+          "begins."""
+        chunk, at = 1 << 20, 0
+        while at < last:
+            data = self._exactly(at, min(chunk + _END.size, last - at), "an archive")
+            i = data.find(END)
+            while i >= 0:
+                try:
+                    found = self._end(at + i)
+                except CheckpointError:
+                    found = None        # numbers that look like an end
+                if found is not None and found[3] == 0:
+                    return found
+                i = data.find(END, i + 1)
+            at += chunk
+        self._end(last)
+        return None
 
     def _entries(self, table: bytes, n: int) -> Iterable[tuple[str, int, int, int]]:
         at = 0

@@ -54,7 +54,8 @@ def _loaded(data: bytes, device: Any) -> dict[str, Any]:
     for name, facts in deserialize(data):
         dtype = by_name.get(_TYPES.get(facts["dtype"], ""))
         if dtype is None:
-            raise NotImplementedError(f"tensor {name!r} of the file is of dtype {facts['dtype']}, which flambeau does not "
+            raise NotImplementedError(f"tensor {name!r} of the file is of dtype {facts['dtype']}, which "
+                                      "flambeau does not "
                                       f"have. It has {', '.join(_TYPES)}.")
         shape = tuple(facts["shape"])
         if target.type == META.type:
@@ -101,7 +102,8 @@ def save(tensors: dict[str, Any], metadata: dict[str, str] | None = None) -> byt
     shared = _shared(tensors)
     if shared:
         raise RuntimeError(
-            f"Some tensors share memory: {shared}. The file would hold it twice, and they would no longer share it when "
+            f"Some tensors share memory: {shared}. The file would hold it twice, and they would no longer "
+            "share it when "
             "loaded. Save one of each group, or use save_model, which does so for a module.")
     arrays = {name: _plain(name, t) for name, t in tensors.items()}
     specification = getattr(safetensors, "TensorSpec", None)
@@ -121,10 +123,12 @@ def _plain(name: str, t: Any) -> np.ndarray:
         raise ValueError(f"Key `{name}` is invalid: it is on the meta device and has no values")
     a = array_of(t)
     if not a.flags.c_contiguous:
-        raise ValueError(f"You are trying to save a non contiguous tensor: `{name}` which is not allowed. Save "
+        raise ValueError(f"You are trying to save a non contiguous tensor: `{name}` which is not allowed. "
+                         "Save "
                          f"{name}.contiguous(), or, if it is a part of another tensor, save that one.")
     if str(t.dtype).removeprefix("torch.") not in _NAMES:
-        raise NotImplementedError(f"Key `{name}` is of {t.dtype}, which the safetensors format does not have: use torch.save, "
+        raise NotImplementedError(f"Key `{name}` is of {t.dtype}, which the safetensors format does not "
+                                  "have: use torch.save, "
                                   "or save its real and imaginary parts")
     return a
 
@@ -151,7 +155,8 @@ def _shared(tensors: dict[str, Any]) -> list[list[str]]:
 
 
 def save_model(model: Any, filename: Any, metadata: dict[str, str] | None = None, force_contiguous: bool = True) -> None:
-    """Write a module's state_dict; of tensors that share memory one is kept, and the header says which names it has.
+    """Write a module's state_dict; of tensors that share memory one is kept, and the header says which "
+      "names it has.
 
     Args:
         model: a module.
@@ -174,7 +179,8 @@ def save_model(model: Any, filename: Any, metadata: dict[str, str] | None = None
             if name == kept:
                 continue
             if b.shape != a.shape or b.strides != a.strides or layout.address(a) != layout.address(b):
-                raise RuntimeError(f"{name} and {kept} share memory without being the same tensor: save a state_dict in which "
+                raise RuntimeError(f"{name} and {kept} share memory without being the same tensor: save a "
+                                   "state_dict in which "
                                    "one of them is a clone()")
             facts[name] = kept
             del state[name]
