@@ -15,6 +15,7 @@ from .objects import (
     Cell,
     Node,
     TensorBase,
+    View,
     array_of,
     cell_of,
     dtype_of,
@@ -26,7 +27,7 @@ from .objects import (
 )
 from .op import ALL_INPUTS_BIT, OUT, Op
 from .saved import save, save_output, save_outputs
-from .state import grad_enabled, quiet, quiet1, quiet2, quiet3, state
+from .state import grad_enabled, quiet, quiet1, quiet2, quiet3, quiet4, quiet5, state
 from .views import attach_view, set_edge
 
 OUT_BIT: Final = 65536       # bit of the (first) output in a save mask
@@ -71,6 +72,10 @@ def apply1(op: Op, a: TensorBase, params: Any = None) -> Any:
                 x = quiet2(op.kernel, aa, p[0])
             elif k == 2:
                 x = quiet3(op.kernel, aa, p[0], p[1])
+            elif k == 3:
+                x = quiet4(op.kernel, aa, p[0], p[1], p[2])
+            elif k == 4:
+                x = quiet5(op.kernel, aa, p[0], p[1], p[2], p[3])
             else:
                 x = quiet(op.kernel, (aa, *p))
     except (ValueError, TypeError) as error:
@@ -419,7 +424,11 @@ def run_n(op: Op, arrays: list[Any], params: Any) -> Any:
     if params is None:
         if len(arrays) == 3:
             return quiet3(op.kernel, arrays[0], arrays[1], arrays[2])
+        if len(arrays) == 2:
+            return quiet2(op.kernel, arrays[0], arrays[1])
         return quiet(op.kernel, tuple(arrays))
+    if len(arrays) == 2 and len(params) == 1:
+        return quiet3(op.kernel, arrays[0], arrays[1], params[0])
     return quiet(op.kernel, (*arrays, *params))
 
 
@@ -523,7 +532,8 @@ def apply_split(op: Op, a: TensorBase, params: Any) -> Any:
         if r is not NotImplemented:
             return r
         aa = array_of(a)
-    parts: Any = quiet(op.kernel, (aa, *params))
+    k = len(params)
+    parts: Any = quiet2(op.kernel, aa, params[0]) if k == 1 else quiet3(op.kernel, aa, params[0], params[1])
     outs: list[Any] = []
     grad = grad_enabled()
     n: Node | None = None
@@ -535,14 +545,26 @@ def apply_split(op: Op, a: TensorBase, params: Any) -> Any:
         n.params = params
         extra_of(n).metas = metas
     c: Cell = cell_of(a)
+    up = a._view
+    base = a if up is None else up.base
+    why = "multi" if grad else "no_grad"
+    if up is not None and up.creation != "":
+        why = up.creation
+    shape = shape_of(a)
+    stamp = c.stamp
+    inference = a._inference
+    d = dtype_of(a)
     i: i64 = 0
     for p in parts:
         out = make(p)
-        attach_view(out, op, a, (*params, int(i)), "multi" if grad else "no_grad")
         out._cell = c
-        out._inference = a._inference
+        out._view = View(base, up, op, params + (int(i),), shape, why, stamp)
+        out._inference = inference
         if n is not None:
-            metas.append((p.shape, p.dtype))
+            s = p.shape
+            out._shape = s
+            out._dtype = d
+            metas.append((s, d))
             out._node = n
             out._nr = i
             out._rg = True

@@ -221,6 +221,26 @@ def quiet3(fn: Any, a: Any, b: Any, c: Any) -> Any:
         state.busy = False
 
 
+def quiet4(fn: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+    if state.busy:
+        return loud(fn, (a, b, c, d))
+    state.busy = True
+    try:
+        return state.run(fn, a, b, c, d)
+    finally:
+        state.busy = False
+
+
+def quiet5(fn: Any, a: Any, b: Any, c: Any, d: Any, e: Any) -> Any:
+    if state.busy:
+        return loud(fn, (a, b, c, d, e))
+    state.busy = True
+    try:
+        return state.run(fn, a, b, c, d, e)
+    finally:
+        state.busy = False
+
+
 def quiet(fn: Any, args: Any) -> Any:
     if state.busy:
         return loud(fn, args)

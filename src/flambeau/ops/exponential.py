@@ -322,7 +322,7 @@ binary("logaddexp2", _logaddexp2, numbers=False, expr=KERNEL, inplace=False,
 
 
 _ONE32, _ONE64 = ONES[k.F32], ONES[k.F64]
-_FEW = 192          # elements up to which one slow pass (SciPy's) beats four fast ones
+_FEW = 256          # elements up to which one slow pass (SciPy's) beats four fast ones
 _expit: Any = None  # scipy.special.expit, or the four passes where there is no SciPy
 
 
@@ -339,6 +339,8 @@ def _sigmoid(a: np.ndarray) -> np.ndarray:
     d = a.dtype
     if (d is not k.F32 and d is not k.F64) or a.ndim == 0:
         return _logistic(a)
+    if not a.flags.c_contiguous:
+        a = a.copy("K")         # a quarter of the time that NumPy takes to set up a strided loop
     if a.size > _FEW:
         out = np.negative(a)
         np.exp(out, out)

@@ -37,6 +37,10 @@ def _split(a: np.ndarray, size: int, dim: int, i: int | None = None) -> Any:
         return _part(a, dim, i * size, (i + 1) * size)
     if not n or not size:
         return [a.view()]
+    if dim == 0:
+        return [a[k:k + size] for k in range(0, n, size)]
+    if dim == 1:
+        return [a[:, k:k + size] for k in range(0, n, size)]
     before = (slice(None),) * dim
     return [a[(*before, slice(k, k + size))] for k in range(0, n, size)]
 

@@ -66,7 +66,7 @@ def cat(tensors: Any, dim: Any = 0, *, out: Any = None, axis: Any = None) -> Any
                 break
             sizes.append(s[d])
         if n > 0:
-            return apply_n(CAT, list(tensors), (d, tuple(sizes)))
+            return apply_n(CAT, tensors if type(tensors) is list else list(tensors), (d, tuple(sizes)))
     return slow_join("cat", tensors, dim, out, axis)
 
 
@@ -84,7 +84,7 @@ def stack(tensors: Any, dim: Any = 0, *, out: Any = None, axis: Any = None) -> A
         if d < 0:
             d += n
         if n > 0 and 0 <= d < n:
-            return apply_n(STACK, list(tensors), STACK_DIM if d == 0 else (d,))
+            return apply_n(STACK, tensors if type(tensors) is list else list(tensors), STACK_DIM if d == 0 else (d,))
     return slow_join("stack", tensors, dim, out, axis)
 
 

@@ -190,17 +190,31 @@ class Hot(Basics):
                 return apply1(MEAN, self, (dim, False, None))
         return slow("mean", (self,), options(dim, keepdim, dtype, axis, keepdims))
 
-    def max(self, *args: Any, **kwargs: Any) -> Any:
+    def max(self, dim: Any = ABSENT, keepdim: Any = ABSENT, *, other: Any = ABSENT, axis: Any = ABSENT,
+            keepdims: Any = ABSENT, out: Any = ABSENT) -> Any:
         """Greatest element; along a dimension with its index; or the greater of two tensors."""
-        if len(args) == 0 and len(kwargs) == 0 and single(self) and self._array.size != 0:
+        if (dim is ABSENT and keepdim is ABSENT and other is ABSENT and axis is ABSENT and keepdims is ABSENT
+                and out is ABSENT and single(self) and self._array.size != 0):
             return apply1(MAX_ALL, self)
-        return slow("max", (self, *args), kwargs)
+        kwargs: dict[str, Any] = options(ABSENT, keepdim, ABSENT, axis, keepdims)
+        if other is not ABSENT:
+            kwargs["other"] = other
+        if out is not ABSENT:
+            kwargs["out"] = out
+        return slow("max", (self,) if dim is ABSENT else (self, dim), kwargs)
 
-    def min(self, *args: Any, **kwargs: Any) -> Any:
+    def min(self, dim: Any = ABSENT, keepdim: Any = ABSENT, *, other: Any = ABSENT, axis: Any = ABSENT,
+            keepdims: Any = ABSENT, out: Any = ABSENT) -> Any:
         """Least element; along a dimension with its index; or the smaller of two tensors."""
-        if len(args) == 0 and len(kwargs) == 0 and single(self) and self._array.size != 0:
+        if (dim is ABSENT and keepdim is ABSENT and other is ABSENT and axis is ABSENT and keepdims is ABSENT
+                and out is ABSENT and single(self) and self._array.size != 0):
             return apply1(MIN_ALL, self)
-        return slow("min", (self, *args), kwargs)
+        kwargs: dict[str, Any] = options(ABSENT, keepdim, ABSENT, axis, keepdims)
+        if other is not ABSENT:
+            kwargs["other"] = other
+        if out is not ABSENT:
+            kwargs["out"] = out
+        return slow("min", (self,) if dim is ABSENT else (self, dim), kwargs)
 
     def clamp(self, min: Any = None, max: Any = None) -> Any:
         """min(max(self, min), max), elementwise."""
