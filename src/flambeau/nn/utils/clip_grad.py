@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from flambeau.core.inplace import wrote
 from flambeau.core.objects import TensorBase, array_of, make
 from flambeau.core.op import slot
+from flambeau.core.origin import warn_user
 
 _MUL = slot("mul")
 _CLAMP = slot("clamp")
@@ -23,9 +23,9 @@ def _as_list(tensors: Any, function: str) -> list:
     is_generator = isinstance(tensors, types.GeneratorType)
     found = list(tensors)
     if is_generator and not found:
-        warnings.warn(f"{function}: `parameters` is an empty generator: it was used up before, so no "
-                      "gradient clipping will occur. Call model.parameters() anew, or keep "
-                      "list(model.parameters()).", stacklevel=4)
+        warn_user(f"{function}: `parameters` is an empty generator: it was used up before, so no "
+                  "gradient clipping will occur. Call model.parameters() anew, or keep "
+                  "list(model.parameters()).")
     return found
 
 
@@ -157,9 +157,9 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0,
     if not np.isfinite(total):
         if error_if_nonfinite:
             _refuse(norm_type, grads, "parameter")
-        warnings.warn(f"clip_grad_norm_: the total norm is non-finite ({total!s}), and all gradients are "
-                      f"scaled by it; {_which(grads, 'parameter')}. Pass error_if_nonfinite=True to stop "
-                      "here instead.", stacklevel=2)
+        warn_user(f"clip_grad_norm_: the total norm is non-finite ({total!s}), and all gradients are "
+                  f"scaled by it; {_which(grads, 'parameter')}. Pass error_if_nonfinite=True to stop "
+                  "here instead.")
     _scale(given, float(max_norm), total)
     return make(total)
 
@@ -167,9 +167,8 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0,
 def clip_grad_norm(parameters: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
                    foreach: bool | None = None) -> Any:
     """The old name of `clip_grad_norm_`."""
-    warnings.warn("torch.nn.utils.clip_grad_norm is now deprecated in favor of "
-                  "torch.nn.utils.clip_grad_norm_.",
-                  FutureWarning, stacklevel=2)
+    warn_user("torch.nn.utils.clip_grad_norm is now deprecated in favor of "
+              "torch.nn.utils.clip_grad_norm_.", FutureWarning)
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 
 
