@@ -14,11 +14,28 @@ from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedPara
 
 _INSTEAD = {
     "quantized": "quantisation is not supported: keep the floating-point layers.",
-    "SyncBatchNorm": "there is one process: use BatchNorm1d, 2d or 3d.",
 }
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional", "init", "modules",
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "factory_kwargs", "functional", "init", "modules",
            "parameter", "utils", *_layers]
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """The `device`, `dtype` and `memory_format` among a layer's keyword arguments, ready for a factory function.
+
+    Raises:
+        TypeError: other arguments, or one given twice.
+    """
+    found = dict((kwargs or {}).get("factory_kwargs", {}))
+    for name, value in (kwargs or {}).items():
+        if name == "factory_kwargs":
+            continue
+        if name not in ("device", "dtype", "memory_format"):
+            raise TypeError(f"unexpected kwargs {{{name!r}}}")
+        if name in found:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+        found[name] = value
+    return found
 
 
 def __getattr__(name: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import flambeau
 from flambeau.autograd import no_grad
 from flambeau.core.objects import array_of, make
+from flambeau.core.origin import warn_user
 
 _ONE = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
         "sigmoid")
@@ -61,8 +61,8 @@ def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -
                   generator: Any = None) -> Any:
     """Normal, cut to [a, b]: values outside are drawn again."""
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
-                      "values may be incorrect.", stacklevel=2)
+        warn_user("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
+                  "values may be incorrect.")
 
     def cdf(x: float) -> float:
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
@@ -208,7 +208,7 @@ def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float:
 
 def _nothing_to_fill(tensor: Any) -> bool:
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warn_user("Initializing zero-element tensors is a no-op")
         return True
     return False
 
@@ -254,8 +254,7 @@ def _old_name(new: Callable) -> Callable:
     old = new.__name__[:-1]
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new.__name__}`.",
-                      FutureWarning, stacklevel=2)
+        warn_user(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new.__name__}`.", FutureWarning)
         return new(*args, **kwargs)
 
     function.__name__ = function.__qualname__ = old

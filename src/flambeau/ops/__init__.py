@@ -12,7 +12,7 @@ from . import dropout, random, random_fills, random_samples  # noqa: F401
 from . import index_slices, masked, scatter  # noqa: F401
 from . import convolution, embedding, losses, losses_binary, losses_classes, losses_likelihood, losses_margin  # noqa: F401
 from . import attention, grids, normalization, pooling, pooling_fractional, similarity, softmax, vision  # noqa: F401
-from . import recurrent  # noqa: F401
+from . import linear_cross_entropy, recurrent  # noqa: F401
 from . import cumulative, differences, extrema, norms, search, sorting, statistics, triangles  # noqa: F401
 from . import fft, linalg_factors, linalg_inverse, linalg_norms  # noqa: F401
 from ._record import KERNEL, PRIMITIVES, REGISTRY, Record, Sample, call, composite, ops, primitive, public

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import flambeau
 from flambeau.autograd.function import Function
 from flambeau.core.objects import TensorBase
+from flambeau.core.origin import warn_user
 from flambeau.utils.hooks import RemovableHandle
 
 
@@ -281,9 +281,9 @@ class Hooks:
                     result = out
             if backward is not None:
                 if not isinstance(result, (TensorBase, tuple)):
-                    warnings.warn(
+                    warn_user(
                         "For backward hooks to be called, module output should be a Tensor or a tuple of "
-                        f"Tensors but received {type(result)}", stacklevel=3)
+                        f"Tensors but received {type(result)}")
                     return result
                 result = backward.outputs(result)
             if old_style:
@@ -297,9 +297,8 @@ class Hooks:
                         out = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
                         result = out if out is not None else result
                     except Exception as error:
-                        warnings.warn("module forward hook with ``always_call=True`` raised an exception "
-                                      f"that was silenced as another error was raised in forward: {error}",
-                                      stacklevel=3)
+                        warn_user("module forward hook with ``always_call=True`` raised an exception "
+                                  f"that was silenced as another error was raised in forward: {error}")
             raise
 
     def _run_pre_hooks(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -338,10 +337,9 @@ class Hooks:
             return
         why = _what_old_hooks_miss(args, result, node)
         if why:
-            warnings.warn(f"Using a non-full backward hook when {why} is deprecated: it sees the gradients "
-                          "of the last operator only. Use register_full_backward_hook to get the gradients "
-                          "of the module's inputs.",
-                          FutureWarning, stacklevel=4)
+            warn_user(f"Using a non-full backward hook when {why} is deprecated: it sees the gradients "
+                      "of the last operator only. Use register_full_backward_hook to get the gradients "
+                      "of the module's inputs.", FutureWarning)
         for hook in hooks:
             node.register_hook(lambda gi, go, hook=hook: hook(self, gi, go))
 

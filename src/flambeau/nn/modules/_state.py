@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from flambeau.autograd import no_grad
+from flambeau.core.origin import warn_user
 from flambeau.nn.parameter import Parameter
 from flambeau.tensor import Tensor
 from flambeau.utils.hooks import RemovableHandle
@@ -202,11 +203,9 @@ class State:
                                       f"from checkpoint, the shape in current model is {own.shape}.")
                     continue
             if own.is_meta and not value.is_meta and not assign:
-                import warnings
-
-                warnings.warn(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
-                              "parameter in the current model, which is a no-op. (Did you mean to pass "
-                              "`assign=True`?)", stacklevel=2)
+                warn_user(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
+                          "parameter in the current model, which is a no-op. (Did you mean to pass "
+                          "`assign=True`?)")
                 continue
             with no_grad():
                 if assign:

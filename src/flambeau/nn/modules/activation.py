@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import flambeau
+from flambeau.core.origin import warn_user
 from flambeau.nn import functional as F
 from flambeau.nn.parameter import Parameter
 
@@ -122,8 +122,8 @@ class Hardtanh(Module):
         super().__init__()
         for old, value in (("min_value", min_value), ("max_value", max_value)):
             if value is not None:
-                warnings.warn(f"keyword argument `{old}` is deprecated and rename to `{old[:3]}_val`",
-                              FutureWarning, stacklevel=2)
+                warn_user(f"keyword argument `{old}` is deprecated and rename to `{old[:3]}_val`",
+                          FutureWarning)
         self.min_val = min_val if min_value is None else min_value
         self.max_val = max_val if max_value is None else max_value
         self.inplace = inplace
@@ -346,7 +346,7 @@ class Softmin(_AlongDim):
     """softmax(-x) along dim."""
 
     def forward(self, input: Any) -> Any:
-        return F.softmin(input, self.dim, _stacklevel=5)
+        return F.softmin(input, self.dim)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
@@ -356,7 +356,7 @@ class Softmax(_AlongDim):
     """exp(x) normalised to sum 1 along dim."""
 
     def forward(self, input: Any) -> Any:
-        return F.softmax(input, self.dim, _stacklevel=5)
+        return F.softmax(input, self.dim)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
@@ -366,7 +366,7 @@ class LogSoftmax(_AlongDim):
     """log(softmax(x)) along dim, without underflow."""
 
     def forward(self, input: Any) -> Any:
-        return F.log_softmax(input, self.dim, _stacklevel=5)
+        return F.log_softmax(input, self.dim)
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
@@ -378,4 +378,4 @@ class Softmax2d(Module):
     def forward(self, input: Any) -> Any:
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
-        return F.softmax(input, -3, _stacklevel=5)
+        return F.softmax(input, -3)

@@ -145,3 +145,37 @@ class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
     """BatchNorm3d whose num_features are the channels of the first input."""
 
     cls_to_become = BatchNorm3d
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation with statistics over all processes: there is one, so that it is a BatchNorm of (N, C, ...).
+
+    Args:
+        process_group: accepted, and without effect.
+    """
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, process_group: Any = None, device: Any = None, dtype: Any = None, *,
+                 bias: bool = True) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Any) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Any, process_group: Any = None) -> Any:
+        """The module with every BatchNorm below replaced by a SyncBatchNorm with its parameters and statistics."""
+        result = module
+        if isinstance(module, _BatchNorm):
+            result = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+                         process_group)
+            if module.affine:
+                result.weight, result.bias = module.weight, module.bias
+            result.running_mean, result.running_var = module.running_mean, module.running_var
+            result.num_batches_tracked = module.num_batches_tracked
+            result.training = module.training
+        for name, child in module.named_children():
+            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return result

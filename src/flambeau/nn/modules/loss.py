@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from flambeau.core.origin import warn_user
 from flambeau.nn import functional as F
 
+from .linear import Linear
 from .module import Module
 
 
@@ -15,8 +16,7 @@ def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -
     if size_average is None and reduce is None:
         return reduction
     name = "none" if reduce is False else ("sum" if size_average is False else "mean")
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
-                  UserWarning, stacklevel=4)
+    warn_user(f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.")
     return name
 
 
@@ -104,8 +104,8 @@ class NLLLoss2d(NLLLoss):
 
     def __init__(self, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
                  reduce: bool | None = None, reduction: str = "mean") -> None:
-        warnings.warn("NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement "
-                      "and see nn.NLLLoss for more details.", FutureWarning, stacklevel=2)
+        warn_user("NLLLoss2d has been deprecated. Please use NLLLoss instead as a drop-in replacement "
+                  "and see nn.NLLLoss for more details.", FutureWarning)
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
@@ -340,3 +340,46 @@ class CTCLoss(_Loss):
     def forward(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:
         return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction,
                           self.zero_infinity)
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """A linear layer, from D features to C classes, and the cross entropy of its scores.
+
+    Args:
+        in_features: D. num_classes: C.
+        out_features: further dimensions of the scores, (N, C, d1, ...).
+        bias: whether the layer has one.
+        weight, ignore_index, label_smoothing: as in `CrossEntropyLoss`.
+        options: how PyTorch splits the work to save memory; accepted, and without effect here.
+    """
+
+    def __init__(self, in_features: int, num_classes: int, *, out_features: tuple = (), bias: bool = False,
+                 device: Any = None, dtype: Any = None, reduction: str = "mean", weight: Any = None,
+                 ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None) -> None:
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+        super().__init__(weight, None, None, reduction)
+        n_scores = num_classes
+        for size in out_features:
+            n_scores *= size
+        self.num_classes = num_classes
+        self.out_features = out_features
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.options = options
+        self.linear = Linear(in_features, n_scores, bias=bias, device=device, dtype=dtype)
+
+    def forward(self, input: Any, target: Any) -> Any:
+        layer, shape = self.linear, (self.num_classes, *self.out_features)
+        bias = None if layer.bias is None else layer.bias.reshape(shape)
+        return F.linear_cross_entropy(input, layer.weight.reshape(*shape, layer.in_features), target, linear_bias=bias,
+                                      weight=self.weight, reduction=self.reduction, ignore_index=self.ignore_index,
+                                      label_smoothing=self.label_smoothing, options=self.options)
+
+    def extra_repr(self) -> str:
+        shown = {"in_features": self.linear.in_features, "num_classes": self.num_classes,
+                 "out_features": self.out_features, "bias": self.linear.bias is not None, "reduction": self.reduction,
+                 "ignore_index": self.ignore_index, "label_smoothing": self.label_smoothing, "options": self.options}
+        return ", ".join(f"{name}={value}" for name, value in shown.items())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+from flambeau.core.origin import warn_user
 from flambeau.core.state import enter_scope, leave_scope
 from flambeau.nn.parameter import is_parameter
 from flambeau.tensor import Tensor
@@ -348,12 +349,10 @@ def _warn_unregistered(module: Module, name: str, value: Any) -> None:
     registered = {id(m) for m in module.modules()} | {id(p) for p in module.parameters()}
     if all(id(v) in registered for v in items if isinstance(v, Module) or is_parameter(v)):
         return
-    import warnings
-
     container = {"Module": {dict: "ModuleDict"}.get(type(value), "ModuleList"),
                  "Parameter": {dict: "ParameterDict"}.get(type(value), "ParameterList")}[kind]
-    warnings.warn(
+    warn_user(
         f"{type(module).__name__}.{name} is a plain {type(value).__name__} of {kind}s: they are not "
         "registered, so parameters(), state_dict(), to() and train() do not see them and they will not be "
-        f"trained. Use torch.nn.{container} instead.", UserWarning, stacklevel=3)
+        f"trained. Use torch.nn.{container} instead.")
 

@@ -145,3 +145,21 @@ class RMSNorm(Module):
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+
+
+class CrossMapLRN2d(Module):
+    """The older form of `LocalResponseNorm`: of an even size it takes the next smaller odd number of channels."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Any) -> Any:
+        n = 2 * ((self.size - 1) // 2) + 1
+        return F.local_response_norm(input, n, self.alpha * n / self.size, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

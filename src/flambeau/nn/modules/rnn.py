@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from typing import Any
 
 import flambeau
+from flambeau.core.origin import warn_user
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.parameter import Parameter
@@ -87,9 +87,9 @@ class RNNBase(Module):
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
                              f"being zeroed, got {dropout!r}")
         if dropout > 0 and self.num_layers == 1:  # type: ignore[operator]
-            warnings.warn("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-                          f"num_layers greater than 1, but got dropout={dropout} and num_layers={self.num_layers}. Put "
-                          "a Dropout layer after this one instead.", stacklevel=4)
+            warn_user("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
+                      f"num_layers greater than 1, but got dropout={dropout} and num_layers={self.num_layers}. Put "
+                      "a Dropout layer after this one instead.")
         for name, kind in (("hidden_size", int), ("num_layers", int), ("batch_first", bool)):
             value = getattr(self, name)
             if not isinstance(value, kind):

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import flambeau
+from flambeau.core.origin import warn_user
 from flambeau.nn import functional as F
 from flambeau.nn.init import xavier_uniform_
 
@@ -213,8 +213,8 @@ class TransformerEncoder(Module):
         self.use_nested_tensor = enable_nested_tensor and not why
         self.mask_check = mask_check
         if enable_nested_tensor and why:
-            warnings.warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {why}. Results are "
-                          "the same; enable_nested_tensor=False silences this.", stacklevel=2)
+            warn_user(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {why}. Results are "
+                      "the same; enable_nested_tensor=False silences this.")
 
     def forward(self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None) -> Any:
         """src (L, N, E) or (N, L, E); masks as in `MultiheadAttention`."""

@@ -20,3 +20,17 @@ _single = ntuple(1, "_single")
 _pair = ntuple(2, "_pair")
 _triple = ntuple(3, "_triple")
 _quadruple = ntuple(4, "_quadruple")
+
+
+def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
+    """Take a prefix ("module.") off the names of a state_dict, in place."""
+    for key in list(state_dict):
+        if key.startswith(prefix):
+            state_dict[key[len(prefix):]] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", None)
+    if metadata is not None:
+        for key in list(metadata):
+            if key and key in (prefix.replace(".", ""), prefix):
+                metadata[""] = metadata.pop(key)
+            elif key.startswith(prefix):
+                metadata[key[len(prefix):]] = metadata.pop(key)
