@@ -229,3 +229,8 @@ def test_errors_are_of_pytorchs_type(call, kind, words):
 def test_reshape_to_the_wrong_size_gives_both_sizes():
     with pytest.raises(RuntimeError, match=r"shape '\[4\]' is invalid for input of size 6"):
         flambeau.ones(2, 3).reshape(4)
+
+
+def test_stack_of_transposed_matrices_is_row_major():
+    out = flambeau.stack([flambeau.ones(3, 4).t(), flambeau.zeros(3, 4).t()])
+    assert out.stride() == (12, 3, 1) and out[0].sum().item() == 12 and out[1].sum().item() == 0

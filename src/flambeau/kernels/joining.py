@@ -97,7 +97,8 @@ def stack(arrays: Sequence[np.ndarray], dim: int = 0) -> np.ndarray:
             if a.shape != shape or a.dtype is not d:
                 break
         else:                                   # along the first axis the elements lie as in cat: no new axes needed
-            return _concatenate(arrays, 0).reshape(len(arrays), *shape)
+            out = _concatenate(arrays, 0)
+            return (out if out.flags.c_contiguous else np.ascontiguousarray(out)).reshape(len(arrays), *shape)
     key = (slice(None),) * dim + (None,)
     parts = []
     for i, a in enumerate(arrays):
