@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.kernels import linalg as k
 from flambeau.kernels.services import is_float
 
@@ -134,8 +134,16 @@ def _det_backward(g: np.ndarray, a: np.ndarray, out: np.ndarray) -> np.ndarray:
 # The derivative of a determinant is the matrix of cofactors; differentiated again, by the inverse
 fused("det_backward", _det_backward, lambda xp, g, a, out:
       xp.unsqueeze(xp.unsqueeze(g * xp.conj(out), -1), -1) * xp.adjoint(xp.linalg_inv(a)))
+
+
+def _det_formula(xp: Any, g: Any, a: Any, out: Any) -> Any:
+    if a.shape[-1] == 1:                    # linear
+        return xp.unsqueeze(xp.unsqueeze(g, -1), -1)
+    return xp.det_backward(g, a, out)
+
+
 DET = primitive("linalg_det", k.det, node="LinalgDetBackward0", expr=KERNEL,
-                self=lambda xp, g, self, out: xp.det_backward(g, self, out))
+                self=lambda xp, g, self, out: _det_formula(xp, g, self, out))
 
 
 @public(op=DET, namespaces=LINALG, method=False, samples=square_samples, errors=square_errors)
@@ -354,9 +362,8 @@ def torch_cholesky(input: Any, upper: bool = False) -> Any:
     >>> flambeau.cholesky(flambeau.tensor([[4.]])).tolist()
     [[2.0]]
     """
-    warnings.warn("torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch "
-                  "release. Write torch.linalg.cholesky(A), or torch.linalg.cholesky(A).mH for upper=True.", UserWarning,
-                  stacklevel=2)
+    warn_user("torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch "
+              "release. Write torch.linalg.cholesky(A), or torch.linalg.cholesky(A).mH for upper=True.")
     return apply1(CHOLESKY, matrices(input, "cholesky", True), (bool(upper),))
 
 
@@ -377,29 +384,52 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> A
     return result_type((t * float("nan") if result is None else result, info))
 
 
+def _cholesky_solve(b: np.ndarray, low: np.ndarray, upper: bool) -> np.ndarray:
+    low = k.adjoint(low) if upper else low
+    return k.solve_triangular(k.adjoint(low), k.solve_triangular(low, b, False, False), True, False)
+
+
+def _cholesky_inverse(low: np.ndarray, upper: bool) -> np.ndarray:
+    return _cholesky_solve(np.eye(low.shape[-1], dtype=low.dtype), low, upper)
+
+
+def _of_factor(xp: Any, of_matrix: Any, factor: Any, upper: bool) -> Any:
+    """The gradient of a factor from that of its product: the factor is taken whole, the triangle not read included."""
+    both = of_matrix + xp.adjoint(of_matrix)
+    return factor @ both if upper else both @ factor
+
+
+def _cholesky_solve_backward(xp: Any, g: Any, needs: list, factor: Any, out: Any, upper: bool) -> tuple:
+    h = xp.cholesky_solve(g, factor, upper)
+    return h, -_of_factor(xp, h @ xp.adjoint(out), factor, upper) if needs[1] else None
+
+
+CHOLESKY_SOLVE = primitive("cholesky_solve", _cholesky_solve, inputs=("self", "L"), params=("upper",), expr=KERNEL,
+                           joint=lambda xp, g, needs, L, out, upper: _cholesky_solve_backward(xp, g, needs, L, out, upper))
+CHOLESKY_INVERSE = primitive("cholesky_inverse", _cholesky_inverse, params=("upper",), expr=KERNEL,
+                             self=lambda xp, g, self, out, upper: -_of_factor(xp, out @ g @ out, self, upper))
+
+
 @public(samples=lambda t: [call(t(3, 2), t(3, 3, low=0.5, high=2.0)), call(t(3, 2), t(3, 3, low=0.5, high=2.0), upper=True)],
         errors=lambda t: [(call(t(3, 2), t(3, 2)), RuntimeError, "square")])
 def cholesky_solve(input: Any, L: Any, upper: bool = False) -> Any:
-    """X of A @ X = input, A given by its Cholesky factor L.
+    """X of A @ X = input, A given by its Cholesky factor L, of which one triangle is read.
+
+    As in PyTorch, the gradient of L is that of A = L @ L.mH for a whole L: its other triangle gets one too.
 
     >>> flambeau.cholesky_solve(flambeau.tensor([[8.]]), flambeau.tensor([[2.]])).tolist()
     [[2.0]]
     """
     b, low = matrices(input, "cholesky_solve", False, "b"), matrices(L, "cholesky_solve", True)
-    if upper:
-        low = ops.adjoint(low)
-    y = apply_n(SOLVE_TRIANGULAR, [low, b], (False, False))
-    return apply_n(SOLVE_TRIANGULAR, [ops.adjoint(low), y], (True, False))
+    return apply_n(CHOLESKY_SOLVE, [b, low], (bool(upper),))
 
 
 @public(samples=lambda t: [call(t(3, 3, low=0.5, high=2.0)), call(t(3, 3, low=0.5, high=2.0), upper=True)],
         errors=square_errors)
 def cholesky_inverse(L: Any, upper: bool = False) -> Any:
-    """The inverse of A, given by its Cholesky factor L.
+    """The inverse of A, given by its Cholesky factor L; its gradient as that of `cholesky_solve`.
 
     >>> flambeau.cholesky_inverse(flambeau.tensor([[2.]])).tolist()
     [[0.25]]
     """
-    low = matrices(L, "cholesky_inverse", True)
-    return cholesky_solve(make(np.broadcast_to(np.eye(shape_of(low)[-1], dtype=dtype_of(low)), tuple(shape_of(low))).copy()),
-                          low, upper)
+    return apply1(CHOLESKY_INVERSE, matrices(L, "cholesky_inverse", True), (bool(upper),))

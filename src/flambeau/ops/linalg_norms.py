@@ -14,6 +14,7 @@ from flambeau.kernels import linalg as k
 
 from . import norms  # noqa: F401  it registers vector_norm
 from ._args import array, np_dtype, tensor
+from ._args import dim as one_dim
 from ._args import dims as whole_dims
 from ._pointwise import fused, to_dtype
 from ._record import KERNEL, REGISTRY, call, ops, primitive, public
@@ -41,7 +42,7 @@ def _order(ord: Any) -> Any:
 
 def _matrix_norm(t: TensorBase, ord: Any, dim: Any, keepdim: bool) -> Any:
     n = len(shape_of(t))
-    rows, columns = whole_dims(dim, n) or ()
+    rows, columns = one_dim(dim[0], n), one_dim(dim[1], n)
     if rows == columns:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
     if ord == "fro":

@@ -170,7 +170,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 
 
 @public(name="vander", namespaces=("linalg",), method=False, out=False, samples=lambda t: [
-    call(t(3)), call(t(2, 3)), call(t(3), N=4)], errors=lambda t: [(call(t(3), N=1), RuntimeError, "greater than 1")])
+    call(t(3)), call(t(2, 3)), call(t(3), N=4), call(t(), N=3)], errors=lambda t: [(call(t(3), N=1), RuntimeError, "greater than 1")])
 def linalg_vander(x: Any, *, N: int | None = None) -> Any:
     """Vandermonde matrices (*, n, N) of vectors (*, n): powers 0 to N - 1 of each element.
 
@@ -178,7 +178,7 @@ def linalg_vander(x: Any, *, N: int | None = None) -> Any:
     [[1, 1, 1], [1, 2, 4], [1, 3, 9]]
     """
     if ndim(tensor(x, "linalg.vander", "x")) == 0:
-        raise RuntimeError("linalg.vander(): x must have at least one dimension")
+        x = ops.unsqueeze(x, 0)
     if dtype_of(x).kind == "b":
         raise RuntimeError("linalg.vander(): x must be a numeric tensor, got bool")
     n = shape_of(x)[-1] if N is None else N

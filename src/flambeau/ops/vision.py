@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ from flambeau.core.apply import apply1
 from flambeau.core.dtype import dtype_of_array
 from flambeau.core.objects import dtype_of, shape_of
 from flambeau.core.op import Op
+from flambeau.core.origin import warn_user
 from flambeau.kernels import resample as kernel
 from flambeau.kernels.services import is_float
 
@@ -39,8 +39,8 @@ def _op(node: str) -> Op:
 RESAMPLE = {key: _op(node) for key, node in _NODES.items()}
 primitive("resample", kernel.resample, params=_PARAMS, expr=KERNEL, self=_formula)
 primitive("resample_backward", kernel.resample_backward, params=("shape", *_PARAMS[1:]), expr=KERNEL,
-          self=lambda xp, g, shape, mode, align_corners, scales, antialias:
-          xp.resample(g, tuple(shape[len(shape) - len(scales):]), mode, align_corners, scales, antialias))
+          self=lambda xp, g, self_shape, mode, align_corners, scales, antialias:
+          xp.resample(g, tuple(self_shape[2:]), mode, align_corners, scales, antialias))
 
 
 def _functional(samples: Callable, errors: Callable | None = None, namespaces: tuple = ("nn.functional",)) -> Callable:
@@ -144,8 +144,8 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
 
 
 def _deprecated(name: str) -> None:
-    warnings.warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` "
-                  "instead.", UserWarning, stacklevel=3)
+    warn_user(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` "
+              "instead.")
 
 
 @_functional(lambda t: [call(t(1, 2, 3), scale_factor=2)])
