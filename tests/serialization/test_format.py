@@ -83,7 +83,8 @@ def test_containers_numbers_and_names(through):
         return {
             "tuple": (1, "é", None, True), 3: 2.5, "nested": [{"x": [shared, shared]}], "complex": 1 + 2j, "set": {1, 2, 3},
             "bytes": b"\x00\xff", "array": bytearray(b"ab"), "big": [2**31, -2**31, 2**40, -10**30, 10**100],
-            "long": "x" * 300, "size": lib.Size([2, 3]), "device": lib.device("cpu"), "dtype": lib.bfloat16, "layout": lib.strided,
+            "long": "x" * 300, "size": lib.Size([2, 3]), "device": lib.device("cpu"), "dtype": lib.bfloat16,
+            "layout": lib.strided,
             "ordered": OrderedDict(b=1, a=2), "counter": Counter("aab"), "": {}, "empty": [(), [], set()],
             "keys": {(1, "a"): 1, 1.5: 2, None: 3},
         }
@@ -248,8 +249,10 @@ def test_memory_of_numpy_that_runs_backwards_is_stored_by_itself():
 
 
 @pytest.mark.parametrize("what, make", [
-    ("sparse", lambda: torch.eye(2).to_sparse()), ("quantized", lambda: torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8)),
-    ("uint16", lambda: torch.zeros(2, dtype=torch.uint16)), ("float8_e4m3fn", lambda: torch.zeros(2).to(torch.float8_e4m3fn)),
+    ("sparse", lambda: torch.eye(2).to_sparse()),
+    ("quantized", lambda: torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8)),
+    ("uint16", lambda: torch.zeros(2, dtype=torch.uint16)),
+    ("float8_e4m3fn", lambda: torch.zeros(2).to(torch.float8_e4m3fn)),
 ])
 @pytest.mark.filterwarnings("ignore")
 def test_what_flambeau_lacks_is_named(what, make):

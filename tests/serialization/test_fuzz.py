@@ -25,7 +25,8 @@ def _legacy() -> bytes:
     return saved(torch, _object(), _use_new_zipfile_serialization=False)
 
 
-DATA = {"zip": saved(torch, _object()), "legacy": _legacy(), "flambeau": saved(flambeau, {"a": flambeau.arange(5.0), "b": [1, "x"]})}
+DATA = {"zip": saved(torch, _object()), "legacy": _legacy(),
+        "flambeau": saved(flambeau, {"a": flambeau.arange(5.0), "b": [1, "x"]})}
 WHOLE = {name: repr(loaded(flambeau, data)) for name, data in DATA.items()}
 
 

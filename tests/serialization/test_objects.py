@@ -32,7 +32,8 @@ class Special(flambeau.Tensor):
 
 
 NETS = {
-    "mlp": (lambda nn: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Dropout(0.1), nn.Linear(8, 2)), (3, 4)),
+    "mlp": (lambda nn: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Dropout(0.1),
+                                     nn.Linear(8, 2)), (3, 4)),
     "conv": (lambda nn: nn.Sequential(nn.Conv2d(1, 2, 3, padding=1), nn.GroupNorm(1, 2), nn.MaxPool2d(2), nn.Flatten(),
                                       nn.Linear(8, 2), nn.LeakyReLU(), nn.Softmax(1)), (2, 1, 4, 4)),
     "lists": (lambda nn: nn.Sequential(nn.ModuleList([nn.LayerNorm(3)])[0], nn.GELU(), nn.Identity()), (2, 3)),
@@ -96,7 +97,8 @@ def _classes(path):
     ours, theirs = (importlib.import_module(f"{top}.{path}") for top in ("flambeau", "torch"))
     for name in sorted(set(dir(ours)) & set(dir(theirs))):
         a, b = getattr(ours, name), getattr(theirs, name)
-        if isinstance(a, type) and isinstance(b, type) and a.__module__.startswith("flambeau") and b.__module__.startswith("torch"):
+        if (isinstance(a, type) and isinstance(b, type) and a.__module__.startswith("flambeau")
+                and b.__module__.startswith("torch")):
             yield name, a, b
 
 

@@ -26,7 +26,7 @@ def _tensors(lib):
 
 @pytest.mark.parametrize("save, load", [((flambeau, ours), (torch, theirs)), ((torch, theirs), (flambeau, ours))])
 def test_both_ways(tmp_path, save, load):
-    (writer, write), (reader, read) = save, load
+    (writer, write), (_, read) = save, load
     want = _tensors(writer)
     write.save_file(want, tmp_path / "a.safetensors", {"format": "pt"})
     got = read.load_file(tmp_path / "a.safetensors")

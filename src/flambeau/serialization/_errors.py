@@ -37,19 +37,15 @@ def refused(name: str) -> UnsafeGlobalError:
     if module.partition(".")[0] in BLOCKED_MODULES:
         return UnsafeGlobalError(
             f"Weights only load failed: the file asks for {name} (Trying to load unsupported GLOBAL {name} "
-            "whose module "
-            f"{module} is blocked). It would run commands on this machine. Nothing was executed. Do not load "
-            "this file "
-            "unless you know why it does so: only weights_only=False would run it.")
+            f"whose module {module} is blocked). It would run commands on this machine. Nothing was "
+            "executed. Do not load this file unless you know why it does so: only weights_only=False would "
+            "run it.")
     return UnsafeGlobalError(
         f"Weights only load failed: Unsupported global: GLOBAL {name} was not an allowed global by default. "
-        "Nothing was "
-        "executed. A file of weights needs tensors and plain containers only. If you trust this class or "
-        "function, permit "
-        f"it: torch.serialization.add_safe_globals([{name}]), or the context manager "
-        f"torch.serialization.safe_globals([{name}]). If you trust the whole file, torch.load(..., "
-        "weights_only=False) "
-        "reads it, and runs whatever code it contains.")
+        "Nothing was executed. A file of weights needs tensors and plain containers only. If you trust "
+        f"this class or function, permit it: torch.serialization.add_safe_globals([{name}]), or the context "
+        f"manager torch.serialization.safe_globals([{name}]). If you trust the whole file, torch.load(..., "
+        "weights_only=False) reads it, and runs whatever code it contains.")
 
 
 def short(value: Any) -> str:

@@ -29,8 +29,8 @@ class Source:
             if not callable(getattr(file, method, None)):
                 raise AttributeError(
                     f"{type(file).__name__!r} object has no attribute '{method}': torch.load takes a path, "
-                    "or a file opened in "
-                    "binary mode that can be sought in. Read other streams into an io.BytesIO first.")
+                    "or a file opened in binary mode that can be sought in. Read other streams into an "
+                    "io.BytesIO first.")
         self.file = file
         self.what = what
         self.origin = file.tell()
@@ -89,16 +89,14 @@ def kind_of(source: Source) -> str:
         return "legacy"
     if not head:
         raise EmptyFileError(f"{source.what} is empty, or is at its end: Ran out of input (EOF). Was the "
-                             "program that wrote it "
-                             "stopped, or the file not rewound with seek(0)?")
+                             "program that wrote it stopped, or the file not rewound with seek(0)?")
     raise CheckpointError(f"{source.what} is not a zip archive and no checkpoint: {_guess(head)}")
 
 
 def _guess(head: bytes) -> str:
     if head[257:262] == b"ustar":
-        return ("it is a tar archive, the format of PyTorch before 0.1.10, which is not read here. Load and "
-                "save it again with "
-                "PyTorch.")
+        return ("it is a tar archive, the format of PyTorch before 0.1.10, which is not read here. Load "
+                "and save it again with PyTorch.")
     if ZIP.startswith(head):
         return f"it is truncated at byte {len(head)}. Copy or download it again."
     if head.startswith(b"version https://git-lfs"):
@@ -112,9 +110,8 @@ def _guess(head: bytes) -> str:
     if head[:8] == b"\x89HDF\r\n\x1a\n":
         return "it is an HDF5 file."
     if head[:1] == b"\x80":
-        return ("it is a pickle, but has an invalid magic number: it was not written by torch.save (corrupt "
-                "file?). If you trust "
-                "it, pickle.load reads it.")
+        return ("it is a pickle, but has an invalid magic number: it was not written by torch.save "
+                "(corrupt file?). If you trust it, pickle.load reads it.")
     return f"it begins with {head[:16]!r}. Was it written by torch.save, and copied in binary mode?"
 
 
@@ -129,8 +126,7 @@ def written(f: Any) -> Iterator[Any]:
         write = getattr(f, "write", None)
         if not callable(write):
             raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' "
-                                 "attribute, not "
-                                 f"{type(f).__name__}")
+                                 f"attribute, not {type(f).__name__}")
         yield lambda data: write_all(write, data)
         flush = getattr(f, "flush", None)
         if callable(flush):

@@ -70,9 +70,8 @@ class _Storages:
         kind, key, location, n = described(pid, 5)
         itemsize = 1 if kind.dtype is None else kind.dtype.itemsize
         if len(pid) > 5 and pid[5] is not None:
-            raise NotImplementedError("the file has views of storages as they were before PyTorch 0.4: load "
-                                      "and save it again with "
-                                      "PyTorch")
+            raise NotImplementedError("the file has views of storages as they were before PyTorch 0.4: "
+                                      "load and save it again with PyTorch")
         known = self._found.get(key)
         if known is None:
             known = self._found[key] = self._new(kind, location, n * itemsize)
@@ -102,13 +101,11 @@ class _Storages:
             if len(head) < 8 or n * itemsize != loaded.nbytes():
                 raise CheckpointError(
                     f"{what} is damaged or truncated: at byte {position} of {len(data)} there should be the "
-                    "length of storage "
-                    f"{key} ({loaded.nbytes()} bytes)")
+                    f"length of storage {key} ({loaded.nbytes()} bytes)")
             raw = np.frombuffer(data, np.uint8, min(loaded.nbytes(), len(data) - position - 8), position + 8)
             if raw.size != loaded.nbytes():
                 raise CheckpointError(f"{what} is truncated at byte {len(data)}: storage {key} has "
-                                      f"{raw.size} bytes of "
-                                      f"{loaded.nbytes()}")
+                                      f"{raw.size} bytes of {loaded.nbytes()}")
             if big:
                 raw = swapped(raw, kind)
             loaded.accept(raw, waiting)

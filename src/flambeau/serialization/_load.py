@@ -59,9 +59,8 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
     """
     if pickle_module is not None:
         if weights_only:
-            raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: leave "
-                               "out pickle_module, or "
-                               "pass weights_only=False if you trust the file.")
+            raise RuntimeError("Can not safely load weights when explicit pickle_module is specified: "
+                               "leave out pickle_module, or pass weights_only=False if you trust the file.")
         weights_only = False
     if weights_only is None:
         weights_only = os.environ.get("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "0") not in ("1", "y", "yes", "true")
@@ -70,23 +69,21 @@ def load(f: Any, map_location: Any = None, pickle_module: Any = None, *, weights
         raise TypeError(f"load() got an unexpected keyword argument {min(unknown)!r}; known are encoding, "
                         "errors and fix_imports")
     if mmap and not isinstance(f, PathLike):
-        raise ValueError("f must be a file path in order to use the mmap argument: an open file or a buffer "
-                         "cannot be mapped. Pass "
-                         "the path, or leave mmap out.")
+        raise ValueError("f must be a file path in order to use the mmap argument: an open file or a "
+                         "buffer cannot be mapped. Pass the path, or leave mmap out.")
     restore = restorer(map_location)
     with opened(f) as source:
         kind = kind_of(source)
         if kind == "legacy":
             if mmap:
-                raise RuntimeError("mmap can only be used with files saved with the zip format: this one is "
-                                   "older. Load and save it "
-                                   "again without mmap.")
+                raise RuntimeError("mmap can only be used with files saved with the zip format: this one "
+                                   "is older. Load and save it again without mmap.")
             return _legacy.load(source, restore, _unpickler(weights_only, pickle_module, pickle_load_args))
         archive = Archive(source.read, source.size, source.what)
         if "constants.pkl" in archive.members and any(name.startswith("code/") for name in archive.members):
             raise CheckpointError(f"{source.what} is a TorchScript archive: a program, not a checkpoint. In "
-                                  "PyTorch, load it with "
-                                  "torch.jit.load and save its state_dict() with torch.save.")
+                                  "PyTorch, load it with torch.jit.load and save its state_dict() with "
+                                  "torch.save.")
         storages = ZipStorages(archive, source, restore, bool(mmap))
         data = archive.read("data.pkl")
         if "version" not in archive.members and ".format_version" not in archive.members:
@@ -121,9 +118,9 @@ def _unpickler(weights_only: bool, pickle_module: Any, arguments: dict[str, Any]
             try:
                 return super().find_class(new, own)
             except AttributeError as error:
-                raise AttributeError(f"Can't get attribute {own!r} on module {new!r}, which the file names: "
-                                     f"{error}. Define or "
-                                     "import it under that name before loading, or save a state_dict.") from None
+                raise AttributeError(f"Can't get attribute {own!r} on module {new!r}, which the "
+                                     f"file names: {error}. Define or import it under that name "
+                                     "before loading, or save a state_dict.") from None
 
     def trusting(data: bytes, persistent: Callable[[Any], Any], what: str) -> tuple[Any, int]:
         stream = io.BytesIO(data)
@@ -164,8 +161,7 @@ class ZipStorages:
             if n * itemsize != member.size:
                 raise CheckpointError(
                     f"record size ({member.size} bytes) of data/{key} does not match expected size "
-                    f"({n * itemsize} bytes: {n} "
-                    f"elements of {kind!r}). The file is damaged or truncated.")
+                    f"({n * itemsize} bytes: {n} elements of {kind!r}). The file is damaged or truncated.")
             loaded = LoadedStorage(member.size, self._reader(member, kind), self._map(member, kind))
             raw = self._found[key] = self._restore(loaded, location)
         elif n * itemsize > raw.nbytes():
@@ -196,9 +192,8 @@ class ZipStorages:
         part = self._mapping.part(member.start, member.size)
         itemsize = 1 if kind.dtype is None else kind.dtype.itemsize
         if self._swapped and itemsize > 1:
-            raise CheckpointError(f"{self._source.what} was written on a big-endian machine: it can be read, "
-                                  "but not mapped. Leave "
-                                  "mmap out.")
+            raise CheckpointError(f"{self._source.what} was written on a big-endian machine: it can be "
+                                  "read, but not mapped. Leave mmap out.")
         return part
 
 

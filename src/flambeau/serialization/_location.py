@@ -17,8 +17,8 @@ Restore = Callable[[LoadedStorage, str], UntypedStorage]
 def _no_cuda(location: str) -> RuntimeError:
     return RuntimeError(
         f"Attempting to deserialize object on a CUDA device ({location!r}) but torch.cuda.is_available() is "
-        "False: flambeau "
-        "computes on the CPU. Use torch.load(..., map_location='cpu') to put its storages there.")
+        "False: flambeau computes on the CPU. Use torch.load(..., map_location='cpu') to put its storages "
+        "there.")
 
 
 def default_restore_location(storage: Any, location: str) -> Any:
@@ -35,9 +35,8 @@ def default_restore_location(storage: Any, location: str) -> Any:
     if kind == "cuda":
         raise _no_cuda(location)
     raise RuntimeError(
-        f"don't know how to restore data location of a storage (tagged with {short(location)}): flambeau has "
-        "no such "
-        "device. Use torch.load(..., map_location='cpu') to put its storages on the CPU.")
+        f"don't know how to restore data location of a storage (tagged with {short(location)}): flambeau "
+        "has no such device. Use torch.load(..., map_location='cpu') to put its storages on the CPU.")
 
 
 def restorer(map_location: Any) -> Restore:

@@ -48,6 +48,7 @@ _LACKING = {
 # Where PyTorch keeps what lies elsewhere here
 _MOVED = {f"flambeau.optim.{module}": "torch.optim.lr_scheduler"
           for module in ("_schedule", "_schedules", "_cycles", "_plateau")}
+_MOVED.update({"flambeau.optim.adafactor": "torch.optim", "flambeau.optim.muon": "torch.optim"})
 # Functions that PyTorch has compiled, and the prefix of their names there
 _COMPILED = {"torch._C._nn": ("torch.nn.functional", ""), "torch._C._linalg": ("torch.linalg", "linalg_"),
              "torch._C._special": ("torch.special", "special_"), "torch._C._fft": ("torch.fft", "fft_")}
@@ -113,8 +114,7 @@ def find(module: str, name: str) -> Any:
         path = path.rpartition(".")[0]
     raise AttributeError(
         f"Can't get attribute: the file names {module}.{name}, which flambeau does not have. Load a "
-        "state_dict instead of a "
-        "whole object: in PyTorch, torch.save(model.state_dict(), ...).")
+        "state_dict instead of a whole object: in PyTorch, torch.save(model.state_dict(), ...).")
 
 
 def _attribute(place: Any, name: str, what: str) -> Any:
@@ -122,9 +122,8 @@ def _attribute(place: Any, name: str, what: str) -> Any:
         try:
             place = getattr(place, part)
         except AttributeError:
-            raise AttributeError(f"Can't get attribute: the file names {what}, which is not there. Define or "
-                                 "import it under "
-                                 "that name before loading.") from None
+            raise AttributeError(f"Can't get attribute: the file names {what}, which is not "
+                                 "there. Define or import it under that name before loading.") from None
     return place
 
 

@@ -62,9 +62,8 @@ class Storages:
         elif found[1] is not stored.kind:
             if flat.size:
                 raise RuntimeError(
-                    f"Cannot save multiple tensors or storages that view the same data as different types: "
-                    f"{found[1].dtype} and "
-                    f"{stored.kind.dtype}. Save a clone() of one of them.")
+                    "Cannot save multiple tensors or storages that view the same data as different types: "
+                    f"{found[1].dtype} and {stored.kind.dtype}. Save a clone() of one of them.")
             where = (*where, stored.kind.name)
             found = self._keys.setdefault(where, (str(len(self._keys)), stored.kind))
             self.flat[found[0]] = flat
@@ -194,8 +193,7 @@ class Pickler(_Mixin, _PythonPickler):  # type: ignore[misc]
             self.write(pickle.STACK_GLOBAL)
         elif "." in own:
             raise pickle.PicklingError(f"Can't pickle {module}.{own}, which lies inside a class, with "
-                                       "pickle_protocol="
-                                       f"{self.proto}: use 4")
+                                       f"pickle_protocol={self.proto}: use 4")
         else:
             self.write(pickle.GLOBAL + module.encode() + b"\n" + own.encode() + b"\n")
         self.memoize(obj)
@@ -222,15 +220,14 @@ def pickler(file: Any, protocol: int, storages: Storages, pickle_module: Any, le
     """
     if _is_plain_pickle(pickle_module):
         return Pickler(file, protocol, storages, legacy)
-    base = getattr(pickle_module, "Pickler", None)
+    base: Any = getattr(pickle_module, "Pickler", None)
     if not (isinstance(base, type) and issubclass(base, _PythonPickler)):
         raise TypeError(
             f"pickle_module={getattr(pickle_module, '__name__', pickle_module)!r} cannot be used: flambeau "
-            "needs a Pickler that "
-            "derives from Python's own pickle._Pickler, as dill's does, to write PyTorch's names. Leave "
-            "pickle_module out.")
-    cls = type("Pickler", (_Mixin, base), {"save_global": None, "dispatch": {**base.dispatch}})
-    inherited = base.dispatch
+            "needs a Pickler that derives from Python's own pickle._Pickler, as dill's does, to write "
+            "PyTorch's names. Leave pickle_module out.")
+    cls: Any = type("Pickler", (_Mixin, base), {"save_global": None, "dispatch": {**base.dispatch}})
+    inherited: Any = base.dispatch
 
     def save_global(self: Any, obj: Any, name: str | None = None, **keywords: Any) -> None:
         if _names.torch_name(obj, name) is None:
@@ -241,14 +238,14 @@ def pickler(file: Any, protocol: int, storages: Storages, pickle_module: Any, le
     def save_type(self: Any, obj: Any, *args: Any, **keywords: Any) -> Any:
         return inherited[type](self, obj, *args, **keywords) if _names.torch_name(obj) is None else save_global(self, obj)
 
-    cls.save_global = save_global  # type: ignore[attr-defined]
-    cls.dispatch[type] = save_type  # type: ignore[attr-defined]
+    cls.save_global = save_global
+    cls.dispatch[type] = save_type
     of_functions = inherited[types.FunctionType]
 
     def save_function(self: Any, obj: Any, *args: Any, **keywords: Any) -> Any:
         return of_functions(self, obj, *args, **keywords) if _names.torch_name(obj) is None else save_global(self, obj)
 
-    cls.dispatch[types.FunctionType] = save_function  # type: ignore[attr-defined]
+    cls.dispatch[types.FunctionType] = save_function
     result = cls(file, protocol=protocol)
     result.storages, result.legacy = storages, legacy
     return result

@@ -157,8 +157,7 @@ def _tensor(storage: Any, offset: Any, size: Any, stride: Any, dtype: DType | No
     if needed > length:
         raise CheckpointError(
             f"a tensor of the file has size {sizes}, stride {steps} and storage offset {start}: it needs "
-            f"{needed} elements of a "
-            f"storage that has {length}, so it would be out of bounds")
+            f"{needed} elements of a storage that has {length}, so it would be out of bounds")
     whole = start == 0 and steps == layout.contiguous_strides(sizes) and needed == length
     try:
         if whole and isinstance(raw, LoadedStorage) and length * itemsize == raw.nbytes():

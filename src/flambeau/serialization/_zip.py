@@ -62,9 +62,9 @@ class Archive:
         entries = list(self._entries(table, n))
         folders = {name.partition("/")[0] for name, *_ in entries if "/" in name}
         if len(folders) != 1:
-            raise CheckpointError(f"{what} is a zip archive, but no saved checkpoint: its members do not lie "
-                                  "in one folder. "
-                                  f"It has {n} members: {', '.join(name for name, *_ in entries[:5])}.")
+            raise CheckpointError(f"{what} is a zip archive, but no saved checkpoint: its members do not "
+                                  f"lie in one folder. It has {n} members: "
+                                  f"{', '.join(name for name, *_ in entries[:5])}.")
         self.folder = folders.pop()
         self._place(entries, position)
 
@@ -73,8 +73,8 @@ class Archive:
     def _exactly(self, position: int, n: int, part: str) -> bytes:
         if position < 0 or n < 0 or position + n > self.size:
             raise CheckpointError(f"{self.what} is damaged: {part} should be at bytes {position} to "
-                                  f"{position + n}, and the "
-                                  f"file has {self.size} bytes. Copy or download it again.")
+                                  f"{position + n}, and the file has {self.size} bytes. Copy or download it "
+                                  "again.")
         data = bytes(self._read(position, n))
         if len(data) != n:
             raise CheckpointError(f"{self.what} is truncated at byte {position + len(data)}: {part} ends at "
@@ -94,10 +94,8 @@ class Archive:
         if at < 0:
             raise CheckpointError(
                 f"{self.what} is a zip archive that is truncated at byte {self.size}: it failed finding "
-                "central directory, the "
-                "list of members that ends every zip archive. It was not written or copied to its end. Save, "
-                "copy or "
-                "download it again.")
+                "central directory, the list of members that ends every zip archive. It was not written or "
+                "copied to its end. Save, copy or download it again.")
         found = self._end(self.size - tail_size + at)
         if found[3]:            # bytes lie before this archive: others, saved into the same stream
             found = self._first_end(self.size - tail_size + at) or found
@@ -124,9 +122,9 @@ class Archive:
                 before = record_at
         position = before - length
         if position < 0 or offset > position or n * _CENTRAL.size > length:
-            raise CheckpointError(f"{self.what} is damaged: its end (byte {end}) speaks of {n} members and a "
-                                  "list of "
-                                  f"{length} bytes at byte {offset}, which does not fit in the file.")
+            raise CheckpointError(f"{self.what} is damaged: its end (byte {end}) speaks of {n} members and "
+                                  f"a list of {length} bytes at byte {offset}, which does not fit in the "
+                                  "file.")
         return position, n, before, position - offset
 
     def _first_end(self, last: int) -> tuple[int, int, int, int] | None:
@@ -174,8 +172,8 @@ class Archive:
             if method or packed != size:
                 raise CheckpointError(
                     f"{self.what}: member {name!r} is compressed (zip method {method}), and those of saved "
-                    "files never are. If "
-                    "the archive was unpacked and packed again, pack it without compression (zip -0 -r).")
+                    "files never are. If the archive was unpacked and packed again, pack it without "
+                    "compression (zip -0 -r).")
             if not name.endswith("/"):
                 yield name, size, crc, offset + self._shift
 
@@ -207,8 +205,7 @@ class Archive:
             start = offset + _LOCAL.size + n_name + n_extra
             if self._exactly(offset + _LOCAL.size, n_name, f"the name of member {name!r}") != name.encode():
                 raise CheckpointError(f"{self.what} is damaged at byte {offset}: another member's header is "
-                                      "where that of "
-                                      f"{name!r} should be.")
+                                      f"where that of {name!r} should be.")
             if offset < reached or start + size > limit:
                 raise CheckpointError(
                     f"{self.what} is damaged: member {name!r} should have {size} bytes at byte {start}, "
@@ -232,8 +229,7 @@ class Archive:
         if found is None:
             raise CheckpointError(
                 f"{self.what} is incomplete: failed locating file {name} (file not found in archive folder "
-                f"{self.folder!r}, "
-                f"which has {len(self.members)} members). It was saved or repacked wrongly.")
+                f"{self.folder!r}, which has {len(self.members)} members). It was saved or repacked wrongly.")
         return found
 
     def check(self, member: Member, data: Any) -> None:
@@ -241,8 +237,8 @@ class Archive:
         if member.crc and zlib.crc32(data) != member.crc:
             raise CheckpointError(
                 f"{self.what} is damaged: CRC of {member.name!r} (bytes {member.start} to "
-                f"{member.start + member.size}) is "
-                f"{zlib.crc32(data):08x}, and should be {member.crc:08x}. Copy or download it again.")
+                f"{member.start + member.size}) is {zlib.crc32(data):08x}, and should be {member.crc:08x}. "
+                "Copy or download it again.")
 
     def read(self, name: str) -> bytes:
         """A whole member, its checksum compared.

@@ -55,8 +55,7 @@ def _loaded(data: bytes, device: Any) -> dict[str, Any]:
         dtype = by_name.get(_TYPES.get(facts["dtype"], ""))
         if dtype is None:
             raise NotImplementedError(f"tensor {name!r} of the file is of dtype {facts['dtype']}, which "
-                                      "flambeau does not "
-                                      f"have. It has {', '.join(_TYPES)}.")
+                                      f"flambeau does not have. It has {', '.join(_TYPES)}.")
         shape = tuple(facts["shape"])
         if target.type == META.type:
             found[name] = meta_tensor(shape, dtype.array_type)
@@ -103,8 +102,7 @@ def save(tensors: dict[str, Any], metadata: dict[str, str] | None = None) -> byt
     if shared:
         raise RuntimeError(
             f"Some tensors share memory: {shared}. The file would hold it twice, and they would no longer "
-            "share it when "
-            "loaded. Save one of each group, or use save_model, which does so for a module.")
+            "share it when loaded. Save one of each group, or use save_model, which does so for a module.")
     arrays = {name: _plain(name, t) for name, t in tensors.items()}
     specification = getattr(safetensors, "TensorSpec", None)
     specs: dict[str, Any] = {}
@@ -124,12 +122,10 @@ def _plain(name: str, t: Any) -> np.ndarray:
     a = array_of(t)
     if not a.flags.c_contiguous:
         raise ValueError(f"You are trying to save a non contiguous tensor: `{name}` which is not allowed. "
-                         "Save "
-                         f"{name}.contiguous(), or, if it is a part of another tensor, save that one.")
+                         f"Save {name}.contiguous(), or, if it is a part of another tensor, save that one.")
     if str(t.dtype).removeprefix("torch.") not in _NAMES:
         raise NotImplementedError(f"Key `{name}` is of {t.dtype}, which the safetensors format does not "
-                                  "have: use torch.save, "
-                                  "or save its real and imaginary parts")
+                                  "have: use torch.save, or save its real and imaginary parts")
     return a
 
 
@@ -180,8 +176,7 @@ def save_model(model: Any, filename: Any, metadata: dict[str, str] | None = None
                 continue
             if b.shape != a.shape or b.strides != a.strides or layout.address(a) != layout.address(b):
                 raise RuntimeError(f"{name} and {kept} share memory without being the same tensor: save a "
-                                   "state_dict in which "
-                                   "one of them is a clone()")
+                                   "state_dict in which one of them is a clone()")
             facts[name] = kept
             del state[name]
     if force_contiguous:
