@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from flambeau._unavailable import no_attribute
 
 from . import lr_scheduler
 from .adadelta import Adadelta
+from .adafactor import Adafactor
 from .adagrad import Adagrad
 from .adam import Adam
 from .adamax import Adamax
 from .adamw import AdamW
 from .asgd import ASGD
+from .lbfgs import LBFGS
+from .muon import Muon
 from .nadam import NAdam
 from .optimizer import Optimizer
 from .radam import RAdam
 from .rmsprop import RMSprop
 from .rprop import Rprop
 from .sgd import SGD
+from .sparse_adam import SparseAdam
 
-__all__ = ["ASGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "NAdam", "Optimizer", "RAdam", "RMSprop",
-           "Rprop", "SGD", "lr_scheduler"]
+__all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
+           "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "swa_utils":         # it needs flambeau.nn, which others do not
+        return importlib.import_module(f"{__name__}.swa_utils")
     raise no_attribute(__name__, name, __all__, f"Use one of {', '.join(n for n in __all__ if n[0].isupper())}.")
