@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply2
-from flambeau.core.objects import TensorBase, dtype_of
+from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.kernels import pointwise as k
 from flambeau.kernels.pointwise import new, not_implemented, refuse, wide
+from flambeau.kernels.promotion import promote_types
 from flambeau.kernels.services import ones_like
 
 from ._args import tensor
@@ -102,6 +103,10 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
             if isinstance(input, TensorBase) and dtype_of(input).kind not in "bui":
                 return apply2(MUL, ops.cast(other, dtype_of(input)), alpha)
             raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+        if isinstance(input, TensorBase) and (shape_of(input) or not shape_of(other)):
+            common = promote_types(dtype_of(input), dtype_of(other))
+            if common != dtype_of(other):           # the product is not rounded to the narrower dtype
+                other = ops.cast(other, common)
         return apply2(MUL, other, alpha)
     return other * alpha
 
