@@ -321,6 +321,9 @@ def index_add(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, al
     dim = normalize_dim(dim, a.ndim)
     index = _vector("index_add", index)
     _check_slice_dtype("index_add", a, source)
+    if a.ndim == 0 and source.ndim != 0:
+        raise RuntimeError("index_add_(): source tensor shape must match self tensor shape, excluding the specified dimension. "
+                           f"Got self.shape = [], source.shape = {list(source.shape)}")
     _check_slices("index_add", a, dim, index, source)
     shape = a.shape or (1,)
     _check_range(index, shape[dim], dim, IndexError)

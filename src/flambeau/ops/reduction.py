@@ -15,6 +15,7 @@ from flambeau.core.apply import apply1
 from flambeau.core.dtype import DType
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.kernels import reduce as k
+from flambeau.kernels.layout import as_int
 from flambeau.kernels.services import is_float
 
 from ._args import ndim, np_dtype, tensor
@@ -111,8 +112,8 @@ def as_dim(dim: Any) -> Any:
     if dim is None or type(dim) is int:
         return dim
     if isinstance(dim, (tuple, list)):
-        return tuple(int(d) for d in dim)
-    return dim.__index__()
+        return tuple(as_int(d) for d in dim)
+    return as_int(dim)
 
 
 @public(op=SUM, samples=_sum_samples, errors=_dim_errors)

@@ -6,7 +6,6 @@ softmax_backward is linear in g and its own adjoint, log_softmax_backward's deri
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from flambeau.core.apply import apply1
 from flambeau.core.dtype import DType
 from flambeau.core.objects import dtype_of, shape_of
 from flambeau.core.op import Op
+from flambeau.core.origin import warn_user
 from flambeau.kernels import softmax as kernel
 from flambeau.kernels.services import is_float
 
@@ -47,7 +47,7 @@ def _run(op: Op, input: Any, dim: Any, dtype: DType | None, name: str) -> Any:
     if type(dim) is not int or not -len(shape) <= dim < len(shape):
         if isinstance(dim, bool) or not hasattr(dim, "__index__"):
             raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
-        dim = checked_dim(dim.__index__(), len(shape))
+        dim = checked_dim(dim, len(shape))
     if dtype is not None:
         t = t.to(dtype)
     d = dtype_of(t)
@@ -57,10 +57,10 @@ def _run(op: Op, input: Any, dim: Any, dtype: DType | None, name: str) -> Any:
     return apply1(op, t, (dim,))
 
 
-def _implicit_dim(name: str, n_dims: int, stacklevel: int) -> int:
+def _implicit_dim(name: str, n_dims: int) -> int:
     """The dimension that old programs, which give none, rely on."""
-    warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
-                  "argument.", UserWarning, stacklevel=stacklevel + 1)
+    warn_user(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an "
+              "argument.")
     return 0 if n_dims in (0, 1, 3) else 1
 
 
@@ -118,7 +118,7 @@ def _softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: DT
     [0.5, 0.5]
     """
     if dim is None:
-        dim = _implicit_dim("softmax", len(shape_of(tensor(input, "softmax"))), _stacklevel)
+        dim = _implicit_dim("softmax", len(shape_of(tensor(input, "softmax"))))
     return _run(SOFTMAX, input, dim, dtype, "softmax")
 
 
@@ -129,7 +129,7 @@ def _log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype
     [0.0]
     """
     if dim is None:
-        dim = _implicit_dim("log_softmax", len(shape_of(tensor(input, "log_softmax"))), _stacklevel)
+        dim = _implicit_dim("log_softmax", len(shape_of(tensor(input, "log_softmax"))))
     return _run(LOG_SOFTMAX, input, dim, dtype, "log_softmax")
 
 
@@ -146,7 +146,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: DTy
     """
     t: Any = tensor(input, "softmin")
     if dim is None:
-        dim = _implicit_dim("softmin", len(shape_of(t)), _stacklevel)
+        dim = _implicit_dim("softmin", len(shape_of(t)))
     if dtype is not None:
         t = t.to(dtype)
     return _run(SOFTMAX, -t, dim, None, "softmax")
