@@ -1,4 +1,4 @@
-"""500 random programs agree with PyTorch; tests/nightly runs 20,000 of them."""
+"""500 random programs of each kind agree with PyTorch; tests/nightly runs 20,000 of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import flambeau
 
 from .programs import ALL, ENDINGS, Program, Step, compare, text
+from .wide import WideRun, random_wide_program
 
 torch.set_num_threads(1)
 STEPS = st.builds(Step, st.sampled_from(ALL), st.integers(0, 49), st.integers(0, 49), st.sampled_from((0.5, 2.0, -1.5)),
@@ -22,3 +23,10 @@ PROGRAMS = st.builds(lambda steps, ending, seed: Program(tuple(steps), ending, s
 def test_random_programs_agree_with_pytorch(program: Program) -> None:
     difference = compare(program, flambeau, torch)
     assert difference is None, f"{text(program)}\n{difference}"
+
+
+def test_wide_random_programs_agree_with_pytorch() -> None:
+    for seed in range(500):
+        program = random_wide_program(seed)
+        difference = compare(program, flambeau, torch, WideRun)
+        assert difference is None, f"{text(program)}\n{difference}"

@@ -23,11 +23,11 @@ WIDE_VIEWS = ("unfold", "as_strided", "view_as", "squeeze", "movedim", "real", "
               "swapaxes", "view_dtype", "tensor_split", "ellipsis", "as_view", "conj", "mT")
 WIDE_COPIES = ("half", "bfloat", "complex", "to_int", "to_bool", "prod", "std", "norm", "logsumexp", "max_dim", "sort", "topk",
                "roll", "flip", "repeat", "index", "take_along", "masked_select", "empty_like", "outer", "pow", "where_number",
-               "lerp", "einsum", "bmm", "cumprod", "diag", "tril", "pad", "linear", "layer_norm", "nll", "argmax", "compare",
+               "lerp", "einsum", "bmm", "cumprod", "diag", "tril", "pad", "linear", "rms_norm", "nll", "argmax", "compare",
                "int_div", "add_int", "angle", "new_zeros", "scatter", "index_put", "type_as", "var_mean", "bitwise", "addmm")
 WIDE_WRITES = ("t_", "unsqueeze_", "detach_", "requires_off", "div_", "sub_", "pow_", "zero_part", "write_part", "no_grad_part",
                "data_write", "data_set", "set_", "out", "out_fresh", "index_put_", "scatter_", "copy_part", "write_deep", "resize_",
-               "mul_int", "relu_", "clamp_min_", "index_fill_", "squeeze_", "fill_diagonal_", "write_double", "transpose_",
+               "mul_int", "relu_", "clamp_min_", "index_fill_", "squeeze_", "write_double", "transpose_",
                "neg_", "sqrt_", "lerp_", "iand", "index_copy_", "masked_scatter_", "erf_")
 WIDE_MODES = ("inference", "inference_view", "inference_write", "enable", "decorated", "saved_hooks", "set_grad", "no_grad_view")
 WIDE_HOOKS = ("reentrant", "raising", "multi_any", "multi_all", "partial", "backward_now", "post_acc", "node_hook", "node_pre",
@@ -86,7 +86,7 @@ class WideRun(Run):
         strides = tuple(s for s, n in zip(p.stride(), p.shape, strict=True) if n != 1) if p.numel() else ()
         counted = not any(s.op.startswith("inference") for s in self.program.steps)     # copies of such tensors begin at 1
         return (int(p._version) if counted else -1, bool(p.requires_grad), tuple(p.shape), str(p.dtype), strides,
-                int(p.storage_offset()) if p.numel() else 0, inference, bool(p._is_view()) if not inference and (p.is_floating_point() or p.is_complex()) else False)
+                int(p.storage_offset()) if p.numel() else 0, inference)
 
     def apply(self, s: Step, x: Any, y: Any) -> Any:
         for group, act in ((WIDE_VIEWS, self.wide_view), (WIDE_COPIES, self.wide_copy), (WIDE_WRITES, self.wide_write),
@@ -165,11 +165,11 @@ class WideRun(Run):
             "tril": lambda: x.tril(),
             "pad": lambda: t.nn.functional.pad(x, (1, 1)),
             "linear": lambda: t.nn.functional.linear(x * 1.0, y * 1.0) * 1.0,
-            "layer_norm": lambda: t.nn.functional.layer_norm(x, x.shape[-1:]),
+            "rms_norm": lambda: t.nn.functional.rms_norm(x, x.shape[-1:]),
             "nll": lambda: t.nn.functional.cross_entropy(x, zeros(x.shape[:1], dtype=t.long)),
             "argmax": lambda: x.argmax(-1),
             "compare": lambda: x > y,
-            "int_div": lambda: t.div(x, y + 2, rounding_mode="floor"),
+            "int_div": lambda: t.div(x * 1.0, y + 2, rounding_mode="floor"),
             "add_int": lambda: x + 2,
             "angle": lambda: x.angle(),
             "new_zeros": lambda: x.new_zeros(2, 3),
@@ -211,10 +211,11 @@ class WideRun(Run):
                 parts[0].mul_(s.number)
             return parts
         if op == "data_write":
-            x.data.mul_(s.number)
+            if not x.requires_grad:         # values saved of x may have been copied in one library
+                x.data.mul_(s.number)
             return None
         if op == "data_set":
-            if x._is_view() or x.requires_grad or any(p._base is x for p in self.pool):
+            if x._is_view() or x.requires_grad or x.is_inference() or any(p._base is x for p in self.pool):
                 return None             # views part from their base; saved values are old here, new or both in PyTorch
             x.data = x.detach().clone() * s.number if x.is_floating_point() else x.detach().clone()
             return None
@@ -251,8 +252,6 @@ class WideRun(Run):
             return x.clamp_min_(0)
         if op == "index_fill_":
             return x.index_fill_(0, t.tensor([0]), s.number)
-        if op == "fill_diagonal_":
-            return x.fill_diagonal_(s.number)
         if op == "write_double":
             a, b = x[:1], x[:1]
             a.mul_(2)
@@ -332,7 +331,8 @@ class WideRun(Run):
                 total.backward(retain_graph=True)
             self.events.append(("now", [None if p.grad is None else values(p.grad) for p in self.leaves if p.is_leaf]))
         elif op == "post_acc":
-            x.register_post_accumulate_grad_hook(lambda p: self.events.append(("post", k, values(p.grad))))
+            x.register_post_accumulate_grad_hook(lambda p: self.events.append(
+                ("post", k, None if p.grad is None else values(p.grad))))
         elif op == "node_hook":
             if x.grad_fn is not None:
                 x.grad_fn.register_hook(lambda gi, go: self.events.append(
