@@ -16,8 +16,8 @@ _INSTEAD = {
     "quantized": "quantisation is not supported: keep the floating-point layers.",
 }
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "factory_kwargs", "functional", "init", "modules",
-           "parameter", "utils", *_layers]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "factory_kwargs", "functional", "init",
+           "modules", "parameter", "utils", *_layers]
 
 
 def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:

@@ -164,7 +164,7 @@ def recurrent_layer(mode: str, x: Any, states: list, weights: list, sizes: tuple
     """
     d = dtype_of(x)
     for t in (*states, *weights):
-        if t is not None and dtype_of(t) is not d:
+        if t is not None and dtype_of(t) != d:
             raise RuntimeError(f"{mode}: input, states and weights must have the same dtype, but got {d.name} for input and "
                                f"{dtype_of(t).name}. Convert with .to(dtype).")
     if d.kind not in "fV":

@@ -44,8 +44,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise ValueError("cutoffs should be a sequence of length larger than 0")
         rising = all(a < b for a, b in zip(cutoffs[:-1], cutoffs[1:], strict=True))
         if not rising or cutoffs[0] <= 0 or cutoffs[-1] > n_classes - 1 or any(int(c) != c for c in cutoffs):
-            raise ValueError("cutoffs should be a sequence of unique, positive integers sorted in an increasing order, where "
-                             f"each value is between 1 and n_classes-1, got {cutoffs} for {n_classes} classes")
+            raise ValueError("cutoffs should be a sequence of unique, positive integers sorted in an increasing order, "
+                             f"where each value is between 1 and n_classes-1, got {cutoffs} for {n_classes} classes")
         self.in_features = in_features
         self.n_classes = n_classes
         self.cutoffs = [*cutoffs, n_classes]

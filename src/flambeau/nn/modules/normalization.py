@@ -148,7 +148,10 @@ class RMSNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """The older form of `LocalResponseNorm`: of an even size it takes the next smaller odd number of channels."""
+    """The older form of `LocalResponseNorm`: of an even size it takes the next smaller odd number of channels.
+
+    In PyTorch the first channel's square stays in the sums of all later channels, a mistake that is not repeated here.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
         super().__init__()
