@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.basics import set_requires_grad
+from flambeau.core.dtype import by_name
 from flambeau.core.errors import AutogradError
 from flambeau.core.objects import TensorBase, array_of, make_as, requires, shape_of
 from flambeau.core.state import state
@@ -53,7 +54,11 @@ def placed(owner: np.ndarray, dtype: np.dtype, shape: tuple, steps: tuple, offse
 
 def rebuild(cls: Any, owner: np.ndarray, dtype: np.dtype, where: tuple, requires_grad: bool, own: dict | None) -> Any:
     """Unpickles a tensor."""
-    t = make_as(cls, placed(owner, dtype, *where))
+    array = placed(owner, dtype, *where)
+    known = by_name.get(array.dtype.name)
+    if known is not None and array.dtype is not known.array_type:
+        array = array.view(known.array_type)        # a pickled dtype is equal to, but not, the one that is compared by `is`
+    t = make_as(cls, array)
     if requires_grad:
         set_requires_grad(t, True)
     if own:
