@@ -1,4 +1,4 @@
-"""Writing one value everywhere: fill_ and zero_."""
+"""Writing one value everywhere, or along the diagonal: fill_, zero_, fill_diagonal_."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from flambeau.kernels.services import copy_kernel
 from ._args import tensor
 from ._pointwise import is_number
 from ._record import call, primitive, public
+from .shape import strides_of
 
 
 def _into(a: np.ndarray, value: np.ndarray, out: np.ndarray) -> None:
@@ -85,3 +86,37 @@ def zero_(input: Any) -> Any:
     [0.0, 0.0]
     """
     return apply_inplace1(ZERO_, tensor(input, "zero_"))
+
+
+@public(namespaces=(), name="fill_diagonal_", out=False,
+        samples=lambda t: [call(t(3, 4, grad=False), 2.5), call(t(8, 2, grad=False), 1.0, True),
+                           call(t(3, 3, 3, grad=False), 0)])
+def fill_diagonal_(input: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """Write a number along the main diagonal of input, of at least two dimensions; returns input.
+
+    Args:
+        fill_value: a number, or a tensor of one element.
+        wrap: in a matrix of more rows than columns start again below, one row after each square.
+
+    Raises:
+        RuntimeError: fewer than two dimensions, or more than two of different lengths.
+
+    >>> flambeau.zeros(2, 2).fill_diagonal_(1).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    shape = tuple(shape_of(tensor(input, "fill_diagonal_")))
+    if len(shape) < 2:
+        raise RuntimeError("fill_diagonal_: dimensions must be larger than 1, "
+                           f"input of shape {list(shape)} has {len(shape)}")
+    if len(shape) > 2 and len(set(shape)) > 1:
+        raise RuntimeError("fill_diagonal_: all dimensions of input must be of equal length, "
+                           f"input has shape {list(shape)}")
+    if isinstance(fill_value, TensorBase):
+        fill_value = fill_value.item()
+    steps = strides_of(input)
+    rows, columns = shape[0], min(shape[1:])
+    for start in range(0, rows if wrap and len(shape) == 2 else 1, columns + 1):
+        length = min(rows - start, columns)
+        offset = input.storage_offset() + start * steps[0]
+        fill_(input.as_strided((length,), (sum(steps),), offset), fill_value)
+    return input
