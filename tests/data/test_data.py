@@ -7,9 +7,6 @@ from collections import namedtuple
 import numpy as np
 import pytest
 
-import flambeau
-from flambeau.utils.data import DataLoader, TensorDataset, get_worker_info
-
 Point = namedtuple("Point", ["x", "y"])
 
 

@@ -69,7 +69,8 @@ def rows(batch):
 LOADERS = {
     "one by one": lambda lib, D: D.DataLoader(drawing(lib), num_workers=2, collate_fn=rows),
     "shuffled": lambda lib, D: D.DataLoader(drawing(lib), 2, True, num_workers=3, collate_fn=rows),
-    "persistent": lambda lib, D: D.DataLoader(drawing(lib), 2, True, num_workers=2, persistent_workers=True, collate_fn=rows),
+    "persistent": lambda lib, D: D.DataLoader(drawing(lib), 2, True, num_workers=2, persistent_workers=True,
+                                              collate_fn=rows),
     "prefetch": lambda lib, D: D.DataLoader(drawing(lib), 3, num_workers=2, prefetch_factor=1, drop_last=True),
     "no batches": lambda lib, D: D.DataLoader(drawing(lib), None, num_workers=2, collate_fn=list),
     "worker_init_fn": lambda lib, D: D.DataLoader(drawing(lib), num_workers=2, collate_fn=rows,
@@ -192,7 +193,8 @@ def test_worker_init_fn_and_iter_may_raise():
 
 @pytest.mark.parametrize(("action", "words"), [
     (lambda: os.kill(os.getpid(), signal.SIGKILL), "is killed by signal: Killed.*memory"),
-    (lambda: faulthandler.disable() or os.kill(os.getpid(), signal.SIGSEGV), "is killed by signal: Segmentation fault.*faulthandler"),
+    (lambda: (faulthandler.disable(), os.kill(os.getpid(), signal.SIGSEGV)),
+     "is killed by signal: Segmentation fault.*faulthandler"),
     (lambda: os._exit(3), "exited unexpectedly with exit code 3.*num_workers=0")])
 def test_a_dead_worker_is_reported(action, words):
     batches = iter(DataLoader(failing(action), num_workers=2))

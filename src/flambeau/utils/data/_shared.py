@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.objects import TensorBase, array_of, make
+from flambeau.core.objects import array_of, make
 from flambeau.tensor import Tensor
 
 AVAILABLE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
@@ -90,7 +90,7 @@ def _view(segment: Any, shape: tuple, dtype: Any, offset: int, steps: tuple) -> 
 
 
 def _tensor(a: np.ndarray, requires_grad: bool) -> Any:
-    t = make(a)
+    t: Any = make(a)
     if requires_grad:
         t.requires_grad_(True)
     return t
@@ -116,7 +116,8 @@ class _Pickler(pickle.Pickler):
         return number
 
     def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is Tensor and obj.device.type == "cpu":
+        kind = type(obj)
+        if kind is Tensor and obj.device.type == "cpu":
             if obj.requires_grad and not obj.is_leaf:
                 raise RuntimeError(
                     "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
@@ -124,7 +125,7 @@ class _Pickler(pickle.Pickler):
                     "set or in collate_fn.")
             if not obj.__dict__:
                 return _tensor, (array_of(obj), obj.requires_grad)
-        elif type(obj) is np.ndarray and AVAILABLE and obj.nbytes >= LARGE and not obj.dtype.hasobject:
+        elif kind is np.ndarray and AVAILABLE and obj.nbytes >= LARGE and not obj.dtype.hasobject:
             return self._array(obj)
         return NotImplemented
 

@@ -8,6 +8,7 @@ batch. Answers are (pass number, batch number, batch | Failure | Ended).
 from __future__ import annotations
 
 import os
+import pickle
 import queue
 import random
 import threading
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import connection as _connection
 from multiprocessing.process import parent_process
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -65,7 +67,7 @@ class Failure:
         """Itself, or one with the nearest base class of the exception that another process knows."""
         for kind in self.kind.__mro__:
             try:
-                if _connection._ForkingPickler.loads(_connection._ForkingPickler.dumps(kind)) is kind:
+                if pickle.loads(ForkingPickler.dumps(kind)) is kind:
                     self.kind = kind
                     return self
             except Exception:
