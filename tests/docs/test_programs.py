@@ -26,7 +26,7 @@ TOLERANCE = 1e-4
 LOOSER = {
     "digits_mlp.py": (2e-3, "five epochs rather than 20 steps; three digits are printed"),
     "ddpm.py": (5e-4, "forty levels of generation by a network hardly trained: each multiplies the differences"),
-    "digits_resnet.py": (5e-4, "batch norm over few pixels: PyTorch with its plain convolutions differs from itself as much"),
+    "digits_resnet.py": (5e-4, "a unit at a ReLU's kink: PyTorch prints our numbers if its first weights grow by 3e-7"),
     "reinforce.py": (5e-4, "a run is hundreds of steps of an unstable system, whose path a rounding bends"),
 }
 
