@@ -356,10 +356,10 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     def __init__(self, in_features: int, num_classes: int, *, out_features: tuple = (), bias: bool = False,
                  device: Any = None, dtype: Any = None, reduction: str = "mean", weight: Any = None,
                  ignore_index: int | None = None, label_smoothing: float = 0.0, options: Any = None) -> None:
+        if not 0.0 <= label_smoothing <= 1.0:
+            raise RuntimeError(f"label_smoothing is a share of the target's weight, between 0 and 1: got {label_smoothing}")
         if weight is not None and tuple(weight.shape) != (num_classes,):
-            raise RuntimeError(f"expected weight shape to be {(num_classes,)}, got {tuple(weight.shape)}")
-        if not 0 <= label_smoothing <= 1:
-            raise RuntimeError(f"expected label_smoothing to be in range [0, 1], got {label_smoothing}")
+            raise RuntimeError(f"weight has one value for each of the {num_classes} classes: got shape {tuple(weight.shape)}")
         super().__init__(weight, None, None, reduction)
         n_scores = num_classes
         for size in out_features:
@@ -372,11 +372,11 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.linear = Linear(in_features, n_scores, bias=bias, device=device, dtype=dtype)
 
     def forward(self, input: Any, target: Any) -> Any:
-        layer, shape = self.linear, (self.num_classes, *self.out_features)
-        bias = None if layer.bias is None else layer.bias.reshape(shape)
-        return F.linear_cross_entropy(input, layer.weight.reshape(*shape, layer.in_features), target, linear_bias=bias,
-                                      weight=self.weight, reduction=self.reduction, ignore_index=self.ignore_index,
-                                      label_smoothing=self.label_smoothing, options=self.options)
+        scores = (self.num_classes, *self.out_features)
+        weight, bias = self.linear.weight, self.linear.bias
+        options = {k: getattr(self, k) for k in ("weight", "reduction", "ignore_index", "label_smoothing", "options")}
+        return F.linear_cross_entropy(input, weight.reshape(*scores, weight.shape[1]), target,
+                                      linear_bias=bias if bias is None else bias.reshape(scores), **options)
 
     def extra_repr(self) -> str:
         shown = {"in_features": self.linear.in_features, "num_classes": self.num_classes,
