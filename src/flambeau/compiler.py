@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import types
-import warnings
 from collections.abc import Callable
 from typing import Any
+
+from flambeau.core.origin import warn_user
 
 from ._unavailable import missing
 
@@ -23,10 +24,9 @@ config = types.SimpleNamespace()
 def _warn_once() -> None:
     if not _warned[0]:
         _warned[0] = True
-        warnings.warn(
+        warn_user(
             "torch.compile(): flambeau compiles nothing yet, a later version will: the function runs as it is, with the "
-            "same results, and its backend, mode and options are not used. This is said once; leave the call as it is.",
-            UserWarning, stacklevel=3)
+            "same results, and its backend, mode and options are not used. This is said once; leave the call as it is.")
 
 
 def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = None,

@@ -157,8 +157,8 @@ def test_messages_say_what_to_do():
         optim.SGD([p, p])
     with pytest.raises(NotImplementedError, match="differentiable"):
         optim.Adam([p], differentiable=True)
-    with pytest.raises(AttributeError, match="LBFGS.*Use one of.*Adam"):
-        optim.LBFGS  # noqa: B018
+    with pytest.raises(AttributeError, match="torch.optim.Lion.*Use one of.*Adam"):
+        optim.Lion  # noqa: B018
 
 
 def test_hooks(both):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.dtype import by_name
+from flambeau.core.origin import warn_user
 
 _DEVICES = ("cpu", "cuda", "mps", "xpu", "hpu", "mtia", "xla", "ipu", "privateuseone")
 _FAST = {"cuda": "float16", "mps": "float16"}       # the dtype of autocast for each device; bfloat16 for others
@@ -55,8 +55,8 @@ class autocast:
                 "autocast('cpu'): mixed precision is not available yet. Compute in float32 (enabled=False), or convert the "
                 "model and its input with .to(torch.bfloat16).")
         if enabled and device_type != "cpu":
-            warnings.warn(f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. "
-                          "Disabling autocast: the block computes in the tensors' own dtypes.", UserWarning, stacklevel=2)
+            warn_user(f"User provided device_type of '{device_type}', but {device_type.upper()} is not available. "
+                      "Disabling autocast: the block computes in the tensors' own dtypes.")
         self._enabled = False
 
     def __enter__(self) -> autocast:
@@ -102,8 +102,8 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 def is_autocast_cpu_enabled() -> bool:
     """Deprecated: `is_autocast_enabled("cpu")`."""
-    warnings.warn("torch.is_autocast_cpu_enabled() is deprecated. Please use torch.is_autocast_enabled('cpu') instead.",
-                  DeprecationWarning, stacklevel=2)
+    warn_user("torch.is_autocast_cpu_enabled() is deprecated. Please use torch.is_autocast_enabled('cpu') instead.",
+              DeprecationWarning)
     return False
 
 
@@ -114,15 +114,15 @@ def get_autocast_dtype(device_type: str) -> Any:
 
 def get_autocast_gpu_dtype() -> Any:
     """Deprecated: `get_autocast_dtype("cuda")`."""
-    warnings.warn("torch.get_autocast_gpu_dtype() is deprecated. Please use torch.get_autocast_dtype('cuda') instead.",
-                  DeprecationWarning, stacklevel=2)
+    warn_user("torch.get_autocast_gpu_dtype() is deprecated. Please use torch.get_autocast_dtype('cuda') instead.",
+              DeprecationWarning)
     return autocast_dtype("cuda")
 
 
 def get_autocast_cpu_dtype() -> Any:
     """Deprecated: `get_autocast_dtype("cpu")`."""
-    warnings.warn("torch.get_autocast_cpu_dtype() is deprecated. Please use torch.get_autocast_dtype('cpu') instead.",
-                  DeprecationWarning, stacklevel=2)
+    warn_user("torch.get_autocast_cpu_dtype() is deprecated. Please use torch.get_autocast_dtype('cpu') instead.",
+              DeprecationWarning)
     return autocast_dtype("cpu")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from flambeau.autograd import no_grad
 from flambeau.core.objects import TensorBase, array_of, make
+from flambeau.core.origin import warn_user
 
 _READY, _UNSCALED, _STEPPED = 0, 1, 2
 
@@ -37,8 +37,8 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         if enabled and device != "cpu":
-            warnings.warn(f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available. Disabling: "
-                          "losses and gradients are not scaled.", UserWarning, stacklevel=2)
+            warn_user(f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available. Disabling: "
+                      "losses and gradients are not scaled.")
             self._enabled = False
         if self._enabled:
             if growth_factor <= 1.0:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau.core import state as _state
+from flambeau.core.origin import warn_user
 
 
 def is_grad_enabled() -> bool:
@@ -35,11 +35,11 @@ class Mode:
 
     def __call__(self, fn: Callable) -> Callable:
         if inspect.isclass(fn):
-            warnings.warn(
+            warn_user(
                 "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
                 "functions or "
                 f"methods: write the decorator on {fn.__name__}.__init__, which is what it covers "
-                "now.", FutureWarning, stacklevel=2)
+                "now.", FutureWarning)
         if inspect.isgeneratorfunction(fn):
             return self._generator(fn)
 

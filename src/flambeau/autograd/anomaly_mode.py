@@ -57,9 +57,9 @@ class detect_anomaly(Mode):
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
         self.old: tuple[bool, bool] = (False, True)
-        warnings.warn("Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
-                      "enabled for "
-                      "debugging.", UserWarning, stacklevel=2)
+        warn_user("Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
+                  "enabled for "
+                  "debugging.")
 
     def clone(self) -> detect_anomaly:
         with warnings.catch_warnings():

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +29,7 @@ import numpy as np
 from flambeau.core.errors import AutogradError, freed_error, inference_inplace_error
 from flambeau.core.objects import Node, TensorBase, array_of, extra_of, make, requires
 from flambeau.core.op import Op
+from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled, inference_enabled, set_grad_enabled, state
 from flambeau.core.views import set_edge
 
@@ -66,8 +66,8 @@ class FunctionCtx:
         self.dirty_tensors = args
 
     def mark_shared_storage(self, *pairs: Any) -> None:
-        warnings.warn("mark_shared_storage does nothing: tensors with shared storages are recognised by themselves. Leave "
-                      "it out, and keep mark_dirty if forward works in place.", FutureWarning, stacklevel=2)
+        warn_user("mark_shared_storage does nothing: tensors with shared storages are recognised by themselves. Leave "
+                  "it out, and keep mark_dirty if forward works in place.", FutureWarning)
 
     def mark_non_differentiable(self, *args: Any) -> None:
         """Say which outputs have no gradient (integer outputs need not be named)."""
@@ -100,7 +100,7 @@ class _Ctx(FunctionCtx):
 
     @property
     def saved_variables(self) -> tuple:
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        warn_user("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
 
     def __getattr__(self, name: str) -> Any:
@@ -213,11 +213,11 @@ class Function(metaclass=FunctionMeta):
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
+        warn_user(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
             "invoke them "
             "on the class itself: call apply(). Instantiating an autograd function will raise an error in a future version.",
-            DeprecationWarning, stacklevel=2)
+            DeprecationWarning)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(

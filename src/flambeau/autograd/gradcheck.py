@@ -6,13 +6,13 @@ factor, that factor.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, requires, shape_of
+from flambeau.core.origin import warn_user
 
 from . import _jacobians as jac
 from ._backward import grad
@@ -213,12 +213,11 @@ def _check_inputs(inputs: tuple) -> None:
             continue
         any_grad = True
         if dtype_of(t).name not in ("float64", "complex128"):
-            warnings.warn(
+            warn_user(
                 f"Input #{i} requires gradient and is not a double precision floating point or complex ({t.dtype}). "
                 "This check will "
                 "likely fail if all the inputs are not of double precision floating point or complex: convert it "
-                "with .double().",
-                UserWarning, stacklevel=3)
+                "with .double().")
         array = array_of(t)
         if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
             raise RuntimeError(

@@ -92,4 +92,4 @@ def warn_user(text: str, category: Any = UserWarning) -> None:
         f = b
     g: Any = f.f_globals
     warnings.warn_explicit(text, category, f.f_code.co_filename, f.f_lineno, g.get("__name__", "<unknown>"),
-                           g.setdefault("__warningregistry__", {}), g)
+                           g.setdefault("__warningregistry__", {}))

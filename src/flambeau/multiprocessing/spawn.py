@@ -11,6 +11,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.core.origin import warn_user
+
 
 class ProcessException(Exception):
     """A process failed."""
@@ -139,10 +141,8 @@ def spawn(fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, da
         ProcessExitedException: a process ended by a signal or sys.exit.
     """
     if start_method != "spawn":
-        import warnings
-
-        warnings.warn(f"This method only supports start_method=spawn (got: {start_method}). To use a different start_method "
-                      "use torch.multiprocessing.start_processes(...).", FutureWarning, stacklevel=2)
+        warn_user(f"This method only supports start_method=spawn (got: {start_method}). To use a different start_method "
+                  "use torch.multiprocessing.start_processes(...).", FutureWarning)
     return start_processes(fn, args, nprocs, join, daemon, "spawn")
 
 

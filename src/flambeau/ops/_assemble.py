@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +13,7 @@ from flambeau.core.errors import not_a_tensor
 from flambeau.core.inplace import apply_inplace1, apply_inplace2, check_writable
 from flambeau.core.objects import TensorBase, array_of, cell_of, dtype_of, make, requires, set_array, shape_of
 from flambeau.core.op import slot
+from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled, state
 from flambeau.core.views import grad_fn
 from flambeau.kernels.services import refuse_cast
@@ -44,10 +44,9 @@ def write_out(name: str, out: Any, result: Any) -> Any:
     refuse_cast(r.dtype, a.dtype)
     if a.shape != r.shape:
         if a.size:
-            warnings.warn(
+            warn_user(
                 f"An output with one or more elements was resized since it had shape {list(a.shape)}, which does not match "
-                f"the required output shape {list(r.shape)}. Give an empty tensor, or one of the right shape, as out=.",
-                UserWarning, stacklevel=3)
+                f"the required output shape {list(r.shape)}. Give an empty tensor, or one of the right shape, as out=.")
         set_array(out, np.empty(r.shape, a.dtype))
     apply_inplace2(_COPY, out, result)
     return out
@@ -174,8 +173,8 @@ def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], othe
     refuse_cast(dtype_of(result), dtype_of(self))
     copy = _COPY
     if op.overlap_allowed and self._array is not None and state.xp.overlaps(self._array):
-        warnings.warn(f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing "
-                      "this operation: several of its elements are one place in memory.", UserWarning, stacklevel=3)
+        warn_user(f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing "
+                  "this operation: several of its elements are one place in memory.")
         copy = _COPY_OVERLAPPING
     apply_inplace2(copy, self, result)
     cell = cell_of(self)

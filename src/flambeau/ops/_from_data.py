@@ -7,7 +7,6 @@ tensor brings along); tensors inside a list stand for one number each.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 
 from flambeau.core.dtype import by_array_type
 from flambeau.core.objects import TensorBase, array_of, requires
+from flambeau.core.origin import warn_user
 from flambeau.kernels.casting import cast
 from flambeau.kernels.promotion import number_dtype, promote_types
 from flambeau.kernels.services import default_array_type
@@ -27,11 +27,11 @@ _MAX_DIMS = 64              # NumPy's limit; PyTorch's is 128
 _warned: set[str] = set()
 
 
-def warn_once(key: str, text: str, stacklevel: int = 4) -> None:
+def warn_once(key: str, text: str) -> None:
     """A warning that is given once in a process."""
     if key not in _warned:
         _warned.add(key)
-        warnings.warn(text, UserWarning, stacklevel=stacklevel)
+        warn_user(text)
 
 
 def from_data(data: Any, dtype: np.dtype | None) -> np.ndarray:
@@ -103,7 +103,7 @@ def from_sequence(data: Any, dtype: np.dtype | None) -> np.ndarray:
         if isinstance(first, np.ndarray) and first.ndim > 0 and len(level) > 1:
             warn_once("list of arrays",
                       "Creating a tensor from a list of numpy.ndarrays is extremely slow. Make one array of them first, "
-                      "with numpy.array(...) or numpy.stack(...).", 7)
+                      "with numpy.array(...) or numpy.stack(...).")
         size = len(first)
         if len(level) > 1:
             for row in level:
@@ -158,11 +158,11 @@ def _number(x: Any) -> tuple[np.dtype, Any]:
                 f"only one element tensors can be converted to Python scalars: a tensor of shape {list(a.shape)} inside a "
                 "list. Join tensors with torch.stack(list) or torch.cat(list).")
         if requires(x):
-            warnings.warn("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: "
-                          "the new "
-                          "tensor has no history, so no gradient flows to the ones in the list. Use torch.stack(list) "
-                          "to keep "
-                          "it, or detach() them.", UserWarning, stacklevel=6)
+            warn_user("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: "
+                      "the new "
+                      "tensor has no history, so no gradient flows to the ones in the list. Use torch.stack(list) "
+                      "to keep "
+                      "it, or detach() them.")
         return a.dtype, _python(a)
     if isinstance(x, (np.generic, np.ndarray)):
         a = checked_array(np.asarray(x))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from flambeau.core.objects import TensorBase, array_of
+from flambeau.core.origin import warn_user
 
 # By `dtype.char`, which costs less than `dtype.name`; "E" is bfloat16's.
 _DIGITS = {"e": 11, "E": 8, "f": 24, "d": 53}  # bits of a significand
@@ -82,10 +82,9 @@ def integer_bounds(low: int, high: int, dtype: np.dtype) -> None:
         if not least <= bound <= largest:
             raise RuntimeError(f"{word} is out of bounds for {dtype.name}: {bound} does not lie in [{least:g}, {largest:g}]")
         if digits is not None and not -(1 << digits) <= bound <= 1 << digits:
-            warnings.warn(
+            warn_user(
                 f"{word} is out of bounds [-(2^{digits}), 2^{digits}]: {dtype.name} has not every integer outside of it, so "
-                "some numbers come twice as often and others never. Draw integers of dtype torch.int64, and convert.",
-                UserWarning, stacklevel=4)
+                "some numbers come twice as often and others never. Draw integers of dtype torch.int64, and convert.")
 
 
 def discrete(dtype: np.dtype) -> None:

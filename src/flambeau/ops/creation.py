@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from flambeau.core.basics import set_requires_grad
 from flambeau.core.dtype import META, as_device, dtype_of_array
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make
+from flambeau.core.origin import warn_user
 from flambeau.kernels.casting import cast
 from flambeau.kernels.services import default_array_type
 
@@ -43,10 +43,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     check_options(None, pin_memory)
     d = array_dtype(dtype, "tensor")
     if isinstance(data, TensorBase):
-        warnings.warn(
+        warn_user(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
-            UserWarning, stacklevel=2)
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).")
         if data._array is None and (device is None or as_device(device) is META):
             return finish_meta(data, d, requires_grad)
         a = array_of(data)
@@ -88,7 +87,7 @@ def share_array(a: Any) -> np.ndarray:
         warn_once("not writable array",
                   "The given NumPy array is not writable, and a tensor over it cannot be written either: an in-place "
                   "operation "
-                  "on it will raise an error. Copy the array (array.copy()) if the tensor is to be changed.", 4)
+                  "on it will raise an error. Copy the array (array.copy()) if the tensor is to be changed.")
     return a.view(np.ndarray)
 
 
@@ -225,7 +224,7 @@ def buffer_array(buffer: Any, dtype: np.dtype, count: int, offset: int) -> np.nd
         warn_once("not writable buffer",
                   "The given buffer is not writable, and a tensor over it cannot be written either: an in-place "
                   "operation on it "
-                  "will raise an error. Copy it (bytearray(buffer)) if the tensor is to be changed.", 4)
+                  "will raise an error. Copy it (bytearray(buffer)) if the tensor is to be changed.")
     return np.frombuffer(buffer, dtype, count if count > 0 else -1, offset)
 
 

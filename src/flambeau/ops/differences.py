@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.kernels.services import default_array_type, is_float
 
 from ._args import dim as one_dim
@@ -168,8 +168,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     if aweights is not None and correction != 0:
         divisor = total - correction * sum(w * ops.reshape(aweights, (-1,))) / total
     if (array_of(divisor) if isinstance(divisor, TensorBase) else divisor) <= 0:
-        warnings.warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
-                      "observations.", UserWarning, stacklevel=2)
+        warn_user("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
+                  "observations.")
         divisor = 0
     deviation = rows - ops.unsqueeze(center, 1)
     weighted = deviation if w is None else deviation * w

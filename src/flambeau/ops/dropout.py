@@ -8,7 +8,6 @@ arXiv:1706.02515 (alpha).
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from flambeau.core.apply import apply1, apply2
 from flambeau.core.inplace import apply_inplace2
 from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
 from flambeau.core.op import slot
+from flambeau.core.origin import warn_user
 from flambeau.kernels.random import bernoulli_
 
 from ._args import tensor
@@ -139,10 +139,9 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     """
     n_dims = len(shape_of(tensor(input, "dropout2d")))
     if n_dims != 4:
-        warnings.warn(
+        warn_user(
             f"dropout2d: received a {n_dims}-D input, taken for (N, C, ...): what shares the first two indices is dropped "
-            "out together. Give (N, C, H, W), or use dropout1d for (N, C, L) and dropout for single elements.", UserWarning,
-            stacklevel=2)
+            "out together. Give (N, C, H, W), or use dropout1d for (N, C, L) and dropout for single elements.")
     return _drop(input, p, training, inplace, channels=2, function="dropout2d", error=ValueError)
 
 
@@ -152,9 +151,9 @@ def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W) with probability p, and divides the others by 1 - p."""
     n_dims = len(shape_of(tensor(input, "dropout3d")))
     if n_dims not in (4, 5):
-        warnings.warn(
+        warn_user(
             f"dropout3d: received a {n_dims}-D input, whose first dimension is taken for channels. Give (N, C, D, H, W) or "
-            "(C, D, H, W), or use dropout for single elements.", UserWarning, stacklevel=2)
+            "(C, D, H, W), or use dropout for single elements.")
     return _drop(input, p, training, inplace, channels=2 if n_dims == 5 else 1, function="dropout3d", error=ValueError)
 
 

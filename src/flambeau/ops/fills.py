@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from flambeau.core.basics import set_requires_grad
 from flambeau.core.dtype import META, as_device
 from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.kernels import strides
 from flambeau.kernels.casting import cast
 from flambeau.kernels.promotion import check_fits, number_dtype
@@ -309,9 +309,8 @@ def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, r
     """A copy of the data with this tensor's dtype and device."""
     check_options(layout, pin_memory)
     if isinstance(data, TensorBase):
-        warnings.warn("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                      "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).",
-                      UserWarning, stacklevel=2)
+        warn_user("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                  "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
         data = array_of(data)
     d = array_dtype(dtype, "new_tensor") or dtype_of(self)
     return to_device(finish(from_data(data, d), requires_grad), self.device if device is None else device)

@@ -6,7 +6,6 @@ Source: Jaderberg et al., "Spatial transformer networks", arXiv:1506.02025.
 
 from __future__ import annotations
 
-import warnings
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.objects import array_of, dtype_of, make, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
@@ -24,8 +24,8 @@ _PADDINGS = ("zeros", "border", "reflection")
 
 
 def _warn_corners(function: str) -> None:
-    warnings.warn(f"Default {function} behavior has changed to align_corners=False since 1.3.0. Please specify "
-                  "align_corners=True if the old behavior is desired, or align_corners=False.", UserWarning, stacklevel=3)
+    warn_user(f"Default {function} behavior has changed to align_corners=False since 1.3.0. Please specify "
+              "align_corners=True if the old behavior is desired, or align_corners=False.")
 
 
 # --------------------------------------------------------------------------------- places of an affine map

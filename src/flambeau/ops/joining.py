@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
 from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.core.size import Size
 from flambeau.kernels import joining, strides
 
@@ -231,12 +231,9 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
     if not found:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing is None:
-        warnings.warn(
+        warn_user(
             "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument "
-            "(indexing='ij' is what happens now).",
-            UserWarning,
-            stacklevel=2,
-        )
+            "(indexing='ij' is what happens now).")
         indexing = "ij"
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')

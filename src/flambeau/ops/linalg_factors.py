@@ -8,13 +8,13 @@ Source: Townsend, 2016, Differentiating the Singular Value Decomposition; Giles,
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, requires, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled
 from flambeau.kernels import linalg as k
 
@@ -123,8 +123,8 @@ def torch_qr(input: Any, some: bool = True) -> Any:
     >>> flambeau.qr(flambeau.eye(2)).R.abs().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    warnings.warn("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release. "
-                  "Write torch.linalg.qr(A, 'reduced' if some else 'complete').", UserWarning, stacklevel=2)
+    warn_user("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release. "
+              "Write torch.linalg.qr(A, 'reduced' if some else 'complete').")
     return return_type("qr", "Q", "R")(_qr(matrices(input, "linalg.qr"), "reduced" if some else "complete"))
 
 

@@ -6,7 +6,6 @@ backward. Their derivatives are fused kernels on arrays and compositions when a 
 
 from __future__ import annotations
 
-import warnings
 from math import prod
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from flambeau.core.apply import apply_n
 from flambeau.core.dtype import dtype_of_array
 from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.core.state import state
 from flambeau.kernels import loss as kernel
 from flambeau.kernels import reduce as k
@@ -38,8 +38,7 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     """The reduction, by its name or by PyTorch's two old flags; ValueError for another name."""
     if size_average is not None or reduce is not None:
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-        warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.",
-                      UserWarning, stacklevel=3)
+        warn_user(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction: give 'none', 'mean' or 'sum'")
     return reduction
@@ -64,13 +63,13 @@ def size_text(t: TensorBase) -> str:
     return f"torch.Size({list(shape_of(t))})"
 
 
-def warn_sizes(input: TensorBase, target: TensorBase, stacklevel: int = 4) -> None:
+def warn_sizes(input: TensorBase, target: TensorBase) -> None:
     """Different sizes are broadcast, which is rarely meant."""
-    warnings.warn(
+    warn_user(
         f"Using a target size ({size_text(target)}) that is different to the input size ({size_text(input)}). This "
         "will likely lead to incorrect results due to broadcasting: every element of one meets several of the other. "
         "Please ensure they have the same size, for example with target.view_as(input) or "
-        "input.squeeze(1).", UserWarning, stacklevel=stacklevel)
+        "input.squeeze(1).")
 
 
 def refuse_dtype(name: str, d: np.dtype) -> NotImplementedError:
@@ -92,7 +91,7 @@ def real_floats(name: str, input: Any, target: Any) -> tuple[Any, Any]:
     if d is not state.f32 and d is not state.f64 and (d.kind == "c" or not is_float(d)):
         raise refuse_dtype(name, d)
     if shape_of(input) != shape_of(target):
-        warn_sizes(input, target, 5)
+        warn_sizes(input, target)
     return input, target
 
 

@@ -5,13 +5,13 @@ Binary cross entropy and soft margin are one primitive each, reduction included,
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from flambeau.core.apply import apply_n
 from flambeau.core.objects import dtype_of, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.kernels import loss as kernel
 from flambeau.kernels.activations import log_sigmoid
 from flambeau.kernels.services import is_float
@@ -252,10 +252,9 @@ def kl_div(input: Any, target: Any, size_average: bool | None = None, reduce: bo
     by_batch = reduction == "batchmean" and size_average is None and reduce is None
     reduction = "sum" if by_batch else reduction_of(size_average, reduce, reduction)
     if reduction == "mean":
-        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size. "
-                      "'batchmean' divides only by the batch size, and aligns with the KL div math definition: use it "
-                      "for the divergence.",
-                      UserWarning, stacklevel=3)
+        warn_user("reduction: 'mean' divides the total loss by both the batch size and the support size. "
+                  "'batchmean' divides only by the batch size, and aligns with the KL div math definition: use it "
+                  "for the divergence.")
     if not is_float(dtype_of(a)) or not is_float(dtype_of(target)):
         raise RuntimeError("kl_div: Integral inputs not supported: convert input and target to a floating dtype.")
     values = target.exp() * (target - a) if log_target else target.xlogy(target) - target * a

@@ -6,13 +6,13 @@ nll_loss is linear in its input: it and its adjoint `nll_loss_backward` are each
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
 from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.core.state import state
 from flambeau.kernels import loss as kernel
 from flambeau.kernels.services import is_float
@@ -95,9 +95,9 @@ def _warn_ignored(name: str, target: Any, ignore_index: int) -> None:
     """A mean that is nan because nothing takes part in it."""
     labels = target._array
     if labels.size and (labels == ignore_index).all():
-        warnings.warn(f"{name}: all targets equal ignore_index={ignore_index}, so that the mean is over nothing: the "
-                      "loss is nan and its gradient zero. Skip such a batch, or use "
-                      "reduction='sum'.", UserWarning, stacklevel=4)
+        warn_user(f"{name}: all targets equal ignore_index={ignore_index}, so that the mean is over nothing: the "
+                  "loss is nan and its gradient zero. Skip such a batch, or use "
+                  "reduction='sum'.")
 
 
 def _labels(t: Any, *shape: int, high: int) -> Any:

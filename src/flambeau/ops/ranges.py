@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
 
 from flambeau.core.objects import TensorBase, array_of
+from flambeau.core.origin import warn_user
 from flambeau.kernels.casting import cast
 from flambeau.kernels.promotion import number_dtype
 from flambeau.kernels.services import default_array_type
@@ -152,10 +152,9 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dt
     >>> flambeau.range(0, 2)
     tensor([0., 1., 2.])
     """
-    warnings.warn(
+    warn_user(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).", UserWarning,
-        stacklevel=2)
+        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).")
     check_options(layout, pin_memory)
     if end is None:
         start, end = 0, start

@@ -9,6 +9,7 @@ import numpy as np
 from flambeau.core.apply import apply1, apply2, apply_n
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.op import slot
+from flambeau.core.origin import warn_user
 from flambeau.kernels import reduce as r
 from flambeau.kernels import statistics as k
 from flambeau.kernels.services import default_array_type, is_float
@@ -109,10 +110,8 @@ def _variance_params(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bo
     shape = shape_of(input)
     dim = as_dim(dim)
     if count(shape, dim) <= correction and is_float(dtype_of(input)):
-        import warnings
-
-        warnings.warn(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
-                      "(input numel divided by output numel).", UserWarning, stacklevel=3)
+        warn_user(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
+                  "(input numel divided by output numel).")
     return dim, correction, keepdim
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from flambeau.core.apply import apply1
 from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.kernels import strides
 
 from ._args import dim as one_dim
@@ -186,8 +186,7 @@ def adjoint(input: Any) -> Any:
 
 
 def _of_scalar(input: TensorBase, name: str) -> Any:
-    warnings.warn(f"Tensor.{name} is deprecated on 0-D tensors. This function is the identity in these cases.", UserWarning,
-                  stacklevel=3)
+    warn_user(f"Tensor.{name} is deprecated on 0-D tensors. This function is the identity in these cases.")
     return input
 
 
@@ -195,13 +194,10 @@ def _reversed_axes(input: TensorBase) -> Any:
     """All dimensions in reversed order; of a matrix, its transpose."""
     n = len(shape_of(input))
     if n not in (0, 2):
-        warnings.warn(
+        warn_user(
             "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated. Consider "
             "`x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse "
-            "the dimensions of a tensor.",
-            UserWarning,
-            stacklevel=2,
-        )
+            "the dimensions of a tensor.")
     return apply1(PERMUTE, input, (tuple(range(n - 1, -1, -1)),))
 
 

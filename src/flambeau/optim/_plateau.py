@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
+
+from flambeau.core.origin import warn_user
 
 from ._schedule import LRScheduler, check_optimizer, set_option
 from .optimizer import Optimizer
@@ -64,9 +65,8 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warnings.warn("The epoch parameter in `scheduler.step()` was not necessary and is being "
-                          "deprecated where possible.",
-                          UserWarning, stacklevel=2)
+            warn_user("The epoch parameter in `scheduler.step()` was not necessary and is being "
+                      "deprecated where possible.")
         self.last_epoch = epoch
         if self.is_better(current, self.best):
             self.best = current

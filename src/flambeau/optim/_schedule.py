@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from flambeau.autograd import no_grad
 from flambeau.core.objects import TensorBase
+from flambeau.core.origin import warn_user
 
 from .optimizer import Optimizer
 
@@ -100,9 +100,8 @@ class LRScheduler:
 
     def _warn_outside_step(self) -> None:
         if not self._get_lr_called_within_step:
-            warnings.warn("To get the last learning rate computed by the scheduler, please use "
-                          "`get_last_lr()`.", UserWarning,
-                          stacklevel=3)
+            warn_user("To get the last learning rate computed by the scheduler, please use "
+                      "`get_last_lr()`.")
 
     def _present(self) -> list:
         """The groups' rates as they are."""
@@ -111,13 +110,12 @@ class LRScheduler:
     def step(self, epoch: Any = None) -> None:
         """Go on by one step (or, deprecated, to `epoch`) and set the rates."""
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in "
-                          "the opposite order: `optimizer.step()` before `lr_scheduler.step()`; otherwise "
-                          "the first value of the learning rate schedule is skipped.", UserWarning,
-                          stacklevel=2)
+            warn_user("Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in "
+                      "the opposite order: `optimizer.step()` before `lr_scheduler.step()`; otherwise "
+                      "the first value of the learning rate schedule is skipped.")
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(_EPOCH, UserWarning, stacklevel=2)
+            warn_user(_EPOCH)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: Any = None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from itertools import chain
@@ -12,6 +11,7 @@ from typing import Any
 
 from flambeau.autograd import enable_grad, no_grad
 from flambeau.core.objects import TensorBase
+from flambeau.core.origin import warn_user
 from flambeau.tensor import Tensor
 from flambeau.utils.hooks import RemovableHandle
 
@@ -181,8 +181,8 @@ class Optimizer:
             param_group.setdefault(name, default)
         own = {id(p) for p in found}
         if len(own) != len(found):
-            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this "
-                          "will cause an error: each would be updated twice in a step", stacklevel=3)
+            warn_user("optimizer contains a parameter group with duplicate parameters; in future, this "
+                      "will cause an error: each would be updated twice in a step")
         if own & {id(p) for group in self.param_groups for p in group["params"]}:
             raise ValueError("some parameters appear in more than one parameter group")
         if self.param_groups and ("param_names" in param_group) != ("param_names" in self.param_groups[0]):

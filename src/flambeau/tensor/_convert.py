@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from flambeau.core.objects import TensorBase, array_of, make, requires, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.kernels.casting import BFLOAT16, cast
 from flambeau.kernels.promotion import number_dtype
 
@@ -53,12 +53,11 @@ def _real(x: Any, dtype: str) -> Any:
 def _warn_of_grad(t: Any) -> None:
     """A number has no history; Python and NumPy ask for one in places where that is easily overlooked."""
     if requires(t):
-        warnings.warn("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the "
-                      "number has "
-                      "no history, so no gradient flows through it. Use tensor.detach() or tensor.item() to say that "
-                      "this is "
-                      "meant; to fill an array and keep the gradient, use torch.stack() or write into a tensor.",
-                      UserWarning, stacklevel=3)
+        warn_user("Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior: the "
+                  "number has "
+                  "no history, so no gradient flows through it. Use tensor.detach() or tensor.item() to say that "
+                  "this is "
+                  "meant; to fill an array and keep the gradient, use torch.stack() or write into a tensor.")
 
 
 class Conversions:

@@ -14,13 +14,14 @@ Nothing here knows the Tensor class: it passes its array and its facts to `tenso
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+
+from flambeau.core.origin import warn_user
 
 __all__ = [
     "PrintOptions",
@@ -84,10 +85,8 @@ def set_printoptions(
     if profile is not None:
         known = _PROFILES.get(profile)
         if known is None:
-            warnings.warn(
-                f"set_printoptions() ignored the unknown profile {profile!r}: choose default, short or full.",
-                stacklevel=2,
-            )
+            warn_user(
+                f"set_printoptions() ignored the unknown profile {profile!r}: choose default, short or full.")
         else:
             changes.update(known)
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import mmap
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from flambeau.core.dtype import CPU, DType
 from flambeau.core.errors import AutogradError
 from flambeau.core.objects import TensorBase, array_of, cell_of, dtype_of, requires, set_array, shape_of
+from flambeau.core.origin import warn_user
 from flambeau.kernels import strides
 from flambeau.ops._factory import format_name
 from flambeau.ops._from_data import warn_once
@@ -242,7 +242,7 @@ class Storage:
         """The memory as elements of the tensor's dtype. Deprecated: use untyped_storage()."""
         warn_once("TypedStorage", "TypedStorage is deprecated. It will be removed in the future and UntypedStorage "
                                   "will be the only "
-                  "storage class. Use tensor.untyped_storage() instead of tensor.storage().", 3)
+                  "storage class. Use tensor.untyped_storage() instead of tensor.storage().")
         return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
     def is_set_to(self: Any, tensor: Any) -> bool:
@@ -342,7 +342,7 @@ class Storage:
 
     def resize(self: Any, *sizes: Any) -> Any:
         """Deprecated: a view of another shape with as many elements."""
-        warnings.warn("non-inplace resize is deprecated: use reshape()", UserWarning, stacklevel=2)
+        warn_user("non-inplace resize is deprecated: use reshape()")
         return self.reshape(*sizes)
 
     def dim_order(self: Any) -> tuple[int, ...]:

@@ -10,13 +10,13 @@ Source: Chen et al., 2016, arXiv:1604.06174, section 4.
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from flambeau._unavailable import missing
 from flambeau.autograd import Function, backward, enable_grad, no_grad
 from flambeau.core.objects import TensorBase, requires
+from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled
 from flambeau.core.tasks import current_call
 from flambeau.random import fork_rng, get_rng_state, set_rng_state
@@ -90,9 +90,9 @@ def detach_variable(inputs: tuple) -> tuple:
 def check_backward_validity(inputs: Any) -> None:
     """Warn when no tensor among inputs requires grad: a reentrant checkpoint then has no gradient at all."""
     if not any(isinstance(x, TensorBase) and requires(x) for x in inputs):
-        warnings.warn(
+        warn_user(
             "None of the inputs have requires_grad=True. Gradients will be None, those of parameters inside the checkpoint "
-            "too. Pass use_reentrant=False, or make an input require grad.", UserWarning, stacklevel=3)
+            "too. Pass use_reentrant=False, or make an input require grad.")
 
 
 # --------------------------------------------------------------------------------- reentrant
@@ -185,9 +185,9 @@ def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None
 
 def _warn_unset(name: str) -> None:
     where = "" if name == "checkpoint" else ".checkpoint_sequential"
-    warnings.warn(
+    warn_user(
         f"torch.utils.checkpoint{where}: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
-        "recommended; use_reentrant=True is what leaving it out means.", UserWarning, stacklevel=3)
+        "recommended; use_reentrant=True is what leaving it out means.")
 
 
 def _kept(function: Callable, args: tuple, kwargs: dict, preserve: bool, context_fn: Callable, determinism_check: str,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import warnings
 from collections.abc import Callable, Iterator
 from multiprocessing.context import BaseContext
 from typing import Any, Generic, TypeVar
+
+from flambeau.core.origin import warn_user
 
 from ._fetch import MapFetcher, StreamFetcher
 from ._parallel import ParallelBatches
@@ -192,15 +193,15 @@ class DataLoader(Generic[T_co]):
         if self.num_workers > 0:
             text += ("Each worker goes through its whole copy of the data set: let __iter__ or worker_init_fn choose a "
                      "part of it by get_worker_info().")
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn_user(text)
 
     def check_worker_number_rationality(self) -> None:
         """Warn of more workers than this process may use CPUs."""
         n_cpus = _usable_cpus()
         if self.num_workers > 0 and n_cpus is not None and self.num_workers > n_cpus:
-            warnings.warn(f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
-                          f"of worker in current system is {n_cpus}, the CPUs that this process may use: more are seldom "
-                          "faster. Lower num_workers.", UserWarning, stacklevel=3)
+            warn_user(f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
+                      f"of worker in current system is {n_cpus}, the CPUs that this process may use: more are seldom "
+                      "faster. Lower num_workers.")
 
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: Any, persistent: bool) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
+
+from flambeau.core.origin import warn_user
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -136,8 +137,7 @@ class ConcatDataset(Dataset[T_co]):
     @property
     def cummulative_sizes(self) -> list[int]:
         """The old spelling of `cumulative_sizes`."""
-        warnings.warn("cummulative_sizes attribute is renamed to cumulative_sizes", DeprecationWarning,
-                      stacklevel=2)
+        warn_user("cummulative_sizes attribute is renamed to cumulative_sizes", DeprecationWarning)
         return self.cumulative_sizes
 
 
@@ -204,8 +204,7 @@ def random_split(dataset: Dataset, lengths: Sequence[Any], generator: Any = None
             sizes[i % len(sizes)] += 1
         for i, size in enumerate(sizes):
             if size == 0:
-                warnings.warn(f"Length of split at index {i} is 0. This might result in an empty dataset.",
-                              stacklevel=2)
+                warn_user(f"Length of split at index {i} is 0. This might result in an empty dataset.")
         lengths = sizes
     if sum(lengths) != total:
         raise ValueError("Sum of input lengths does not equal the length of the input dataset! "
