@@ -155,6 +155,20 @@ def test_anomaly_mode_warns_at_the_user_s_line():
     assert [(s.filename, s.lineno) for s in seen][-1] == (__file__, line_of("y.backward()"))
 
 
+@pytest.mark.parametrize("run, words", [
+    (lambda: nn.functional.softmax(torch.ones(2)), "Implicit dimension choice for softmax"),
+    (lambda: nn.Softmax()(torch.ones(2)), "Implicit dimension choice for softmax"),
+    (lambda: torch.qr(torch.eye(2)), "torch.qr is deprecated"),
+    (lambda: nn.functional.mse_loss(torch.ones(2, 1), torch.ones(2)), "different to the input size"),
+    (lambda: nn.MSELoss()(torch.ones(2, 1), torch.ones(2)), "different to the input size"),
+    (lambda: torch.ones(2).std(0, correction=3), "degrees of freedom"),
+], ids=["function", "layer", "deprecated", "loss", "loss layer", "method"])
+def test_warnings_of_operators_point_at_the_user_s_line(run, words):
+    with pytest.warns(UserWarning, match=words) as seen:
+        run()
+    assert (seen[0].filename, seen[0].lineno) == (__file__, run.__code__.co_firstlineno)
+
+
 # ------------------------------------------------------------------------------------------- flags and leaves
 
 
