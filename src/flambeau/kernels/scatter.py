@@ -322,8 +322,8 @@ def index_add(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, al
     index = _vector("index_add", index)
     _check_slice_dtype("index_add", a, source)
     if a.ndim == 0 and source.ndim != 0:
-        raise RuntimeError("index_add_(): source tensor shape must match self tensor shape, excluding the specified dimension. "
-                           f"Got self.shape = [], source.shape = {list(source.shape)}")
+        raise RuntimeError("index_add_(): source tensor shape must match self tensor shape, excluding the specified "
+                           f"dimension. Got self.shape = [], source.shape = {list(source.shape)}")
     _check_slices("index_add", a, dim, index, source)
     shape = a.shape or (1,)
     _check_range(index, shape[dim], dim, IndexError)

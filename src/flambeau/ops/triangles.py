@@ -170,7 +170,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
 
 
 @public(name="vander", namespaces=("linalg",), method=False, out=False, samples=lambda t: [
-    call(t(3)), call(t(2, 3)), call(t(3), N=4), call(t(), N=3)], errors=lambda t: [(call(t(3), N=1), RuntimeError, "greater than 1")])
+    call(t(3)), call(t(2, 3)), call(t(3), N=4), call(t(), N=3)],
+    errors=lambda t: [(call(t(3), N=1), RuntimeError, "greater than 1")])
 def linalg_vander(x: Any, *, N: int | None = None) -> Any:
     """Vandermonde matrices (*, n, N) of vectors (*, n): powers 0 to N - 1 of each element.
 

@@ -359,7 +359,8 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         if not 0.0 <= label_smoothing <= 1.0:
             raise RuntimeError(f"label_smoothing is a share of the target's weight, between 0 and 1: got {label_smoothing}")
         if weight is not None and tuple(weight.shape) != (num_classes,):
-            raise RuntimeError(f"weight has one value for each of the {num_classes} classes: got shape {tuple(weight.shape)}")
+            raise RuntimeError(f"weight has one value for each of the {num_classes} classes: got shape "
+                               f"{tuple(weight.shape)}")
         super().__init__(weight, None, None, reduction)
         n_scores = num_classes
         for size in out_features:
