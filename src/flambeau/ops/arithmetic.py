@@ -11,7 +11,7 @@ from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.kernels import pointwise as k
 from flambeau.kernels.pointwise import new, not_implemented, refuse, wide
 from flambeau.kernels.promotion import promote_types
-from flambeau.kernels.services import ones_like
+from flambeau.kernels.services import bool_subtraction, ones_like
 
 from ._args import tensor
 from ._pointwise import (
@@ -128,6 +128,8 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     >>> flambeau.sub(flambeau.tensor([1., 2.]), 1).tolist()
     [0.0, 1.0]
     """
+    if isinstance(other, TensorBase) and dtype_of(other).kind == "b":
+        raise bool_subtraction()
     return call2(SUB, input, _scaled(input, other, alpha), "sub")
 
 
