@@ -18,20 +18,143 @@ from . import programs
 from .custom import functions
 from .programs import ENDINGS, REFUSALS, Program, Run, Step, kind_of, values
 
-WIDE_VIEWS = ("unfold", "as_strided", "view_as", "squeeze", "movedim", "real", "imag", "view_as_real", "view_as_complex",
-              "flatten", "unflatten", "skip", "none", "last", "split", "hsplit", "expand_as", "T", "ravel", "reshape",
-              "swapaxes", "view_dtype", "tensor_split", "ellipsis", "as_view", "conj", "mT")
-WIDE_COPIES = ("half", "bfloat", "complex", "to_int", "to_bool", "prod", "std", "norm", "logsumexp", "max_dim", "sort", "topk",
-               "roll", "flip", "repeat", "index", "take_along", "masked_select", "empty_like", "outer", "pow", "where_number",
-               "lerp", "einsum", "bmm", "cumprod", "diag", "tril", "pad", "linear", "rms_norm", "nll", "argmax", "compare",
-               "int_div", "add_int", "angle", "new_zeros", "scatter", "index_put", "type_as", "var_mean", "bitwise", "addmm")
-WIDE_WRITES = ("t_", "unsqueeze_", "detach_", "requires_off", "div_", "sub_", "pow_", "zero_part", "write_part", "no_grad_part",
-               "data_write", "data_set", "set_", "out", "out_fresh", "index_put_", "scatter_", "copy_part", "write_deep", "resize_",
-               "mul_int", "relu_", "clamp_min_", "index_fill_", "squeeze_", "write_double", "transpose_",
-               "neg_", "sqrt_", "lerp_", "iand", "index_copy_", "masked_scatter_", "erf_")
-WIDE_MODES = ("inference", "inference_view", "inference_write", "enable", "decorated", "saved_hooks", "set_grad", "no_grad_view")
-WIDE_HOOKS = ("reentrant", "raising", "multi_any", "multi_all", "partial", "backward_now", "post_acc", "node_hook", "node_pre",
-              "grad_set", "grad_edge", "hook_write", "retain2", "remove_hook")
+WIDE_VIEWS = (
+    "unfold",
+    "as_strided",
+    "view_as",
+    "squeeze",
+    "movedim",
+    "real",
+    "imag",
+    "view_as_real",
+    "view_as_complex",
+    "flatten",
+    "unflatten",
+    "skip",
+    "none",
+    "last",
+    "split",
+    "hsplit",
+    "expand_as",
+    "T",
+    "ravel",
+    "reshape",
+    "swapaxes",
+    "view_dtype",
+    "tensor_split",
+    "ellipsis",
+    "as_view",
+    "conj",
+    "mT",
+)
+WIDE_COPIES = (
+    "half",
+    "bfloat",
+    "complex",
+    "to_int",
+    "to_bool",
+    "prod",
+    "std",
+    "norm",
+    "logsumexp",
+    "max_dim",
+    "sort",
+    "topk",
+    "roll",
+    "flip",
+    "repeat",
+    "index",
+    "take_along",
+    "masked_select",
+    "empty_like",
+    "outer",
+    "pow",
+    "where_number",
+    "lerp",
+    "einsum",
+    "bmm",
+    "cumprod",
+    "diag",
+    "tril",
+    "pad",
+    "linear",
+    "rms_norm",
+    "nll",
+    "argmax",
+    "compare",
+    "int_div",
+    "add_int",
+    "angle",
+    "new_zeros",
+    "scatter",
+    "index_put",
+    "type_as",
+    "var_mean",
+    "bitwise",
+    "addmm",
+)
+WIDE_WRITES = (
+    "t_",
+    "unsqueeze_",
+    "detach_",
+    "requires_off",
+    "div_",
+    "sub_",
+    "pow_",
+    "zero_part",
+    "write_part",
+    "no_grad_part",
+    "data_write",
+    "data_set",
+    "set_",
+    "out",
+    "out_fresh",
+    "index_put_",
+    "scatter_",
+    "copy_part",
+    "write_deep",
+    "resize_",
+    "mul_int",
+    "relu_",
+    "clamp_min_",
+    "index_fill_",
+    "squeeze_",
+    "write_double",
+    "transpose_",
+    "neg_",
+    "sqrt_",
+    "lerp_",
+    "iand",
+    "index_copy_",
+    "masked_scatter_",
+    "erf_",
+)
+WIDE_MODES = (
+    "inference",
+    "inference_view",
+    "inference_write",
+    "enable",
+    "decorated",
+    "saved_hooks",
+    "set_grad",
+    "no_grad_view",
+)
+WIDE_HOOKS = (
+    "reentrant",
+    "raising",
+    "multi_any",
+    "multi_all",
+    "partial",
+    "backward_now",
+    "post_acc",
+    "node_hook",
+    "node_pre",
+    "grad_set",
+    "grad_edge",
+    "hook_write",
+    "retain2",
+    "remove_hook",
+)
 WIDE_CUSTOM = ("f_square", "f_dirty", "f_view", "f_two", "f_same", "f_nondiff", "f_inner", "f_none")
 WIDE_OTHER = ("deepcopy", "parameter", "tensor_again", "clone_leaf", "swap_leaf")
 WIDE = WIDE_VIEWS + WIDE_COPIES + WIDE_WRITES + WIDE_MODES + WIDE_HOOKS + WIDE_CUSTOM + WIDE_OTHER
@@ -42,8 +165,16 @@ WIDE_ENDINGS = (*ENDINGS, "inputs", "grad", "retain_then_inputs")
 def random_wide_program(seed: int) -> Program:
     """The wide program of a seed."""
     r = random.Random(seed)
-    steps = tuple(Step(r.choice(WIDE if r.random() < 0.6 else programs.ALL), r.randrange(50), r.randrange(50),
-                       r.choice((0.5, 2.0, -1.5)), r.random() < 0.08) for _ in range(r.randint(3, 12)))
+    steps = tuple(
+        Step(
+            r.choice(WIDE if r.random() < 0.6 else programs.ALL),
+            r.randrange(50),
+            r.randrange(50),
+            r.choice((0.5, 2.0, -1.5)),
+            r.random() < 0.08,
+        )
+        for _ in range(r.randint(3, 12))
+    )
     return Program(steps, r.choice(WIDE_ENDINGS), seed)
 
 
@@ -84,14 +215,27 @@ class WideRun(Run):
     def describe(self, p: Any) -> tuple:
         inference = bool(p.is_inference())
         strides = tuple(s for s, n in zip(p.stride(), p.shape, strict=True) if n != 1) if p.numel() else ()
-        counted = not any(s.op.startswith("inference") for s in self.program.steps)     # copies of such tensors begin at 1
-        return (int(p._version) if counted else -1, bool(p.requires_grad), tuple(p.shape), str(p.dtype), strides,
-                int(p.storage_offset()) if p.numel() else 0, inference)
+        counted = not any(s.op.startswith("inference") for s in self.program.steps)  # copies of such tensors begin at 1
+        return (
+            int(p._version) if counted else -1,
+            bool(p.requires_grad),
+            tuple(p.shape),
+            str(p.dtype),
+            strides,
+            int(p.storage_offset()) if p.numel() else 0,
+            inference,
+        )
 
     def apply(self, s: Step, x: Any, y: Any) -> Any:
-        for group, act in ((WIDE_VIEWS, self.wide_view), (WIDE_COPIES, self.wide_copy), (WIDE_WRITES, self.wide_write),
-                           (WIDE_MODES, self.wide_mode), (WIDE_HOOKS, self.wide_hook), (WIDE_CUSTOM, self.custom),
-                           (WIDE_OTHER, self.other)):
+        for group, act in (
+            (WIDE_VIEWS, self.wide_view),
+            (WIDE_COPIES, self.wide_copy),
+            (WIDE_WRITES, self.wide_write),
+            (WIDE_MODES, self.wide_mode),
+            (WIDE_HOOKS, self.wide_hook),
+            (WIDE_CUSTOM, self.custom),
+            (WIDE_OTHER, self.other),
+        ):
             if s.op in group:
                 return act(s, x, y)
         if s.op == "requires" and not (x.is_floating_point() or x.is_complex()):
@@ -101,7 +245,7 @@ class WideRun(Run):
     def wide_view(self, s: Step, x: Any, y: Any) -> Any:
         t = self.library
         table: dict[str, Any] = {
-            "unfold": lambda: x.unfold(-1, 2, 2) if s.number > 1 else x.unfold(-1, 2, 1) * 1.0,      # no overlapping writes
+            "unfold": lambda: x.unfold(-1, 2, 2) if s.number > 1 else x.unfold(-1, 2, 1) * 1.0,  # no overlapping writes
             "as_strided": lambda: x.as_strided((2,), (1,)),
             "view_as": lambda: x.view_as(y),
             "squeeze": lambda: x.squeeze() if s.number > 1 else x.squeeze(0),
@@ -211,12 +355,12 @@ class WideRun(Run):
                 parts[0].mul_(s.number)
             return parts
         if op == "data_write":
-            if not x.requires_grad:         # values saved of x may have been copied in one library
+            if not x.requires_grad:  # values saved of x may have been copied in one library
                 x.data.mul_(s.number)
             return None
         if op == "data_set":
             if x._is_view() or x.requires_grad or x.is_inference() or any(p._base is x for p in self.pool):
-                return None             # views part from their base; saved values are old here, new or both in PyTorch
+                return None  # views part from their base; saved values are old here, new or both in PyTorch
             x.data = x.detach().clone() * s.number if x.is_floating_point() else x.detach().clone()
             return None
         if op == "set_":
@@ -281,8 +425,10 @@ class WideRun(Run):
             with t.no_grad(), t.enable_grad():
                 return x * y
         if op == "decorated":
+
             def double() -> Any:
                 return x * 2.0
+
             mode = t.no_grad() if s.number > 1 else t.enable_grad()
             return mode(double)()
         if op == "saved_hooks":
@@ -297,7 +443,7 @@ class WideRun(Run):
     def wide_hook(self, s: Step, x: Any, y: Any) -> Any:
         t, op, k = self.library, s.op, len(self.events)
         if x._base is not None and x.requires_grad and x.grad_fn is None:
-            return None                 # PyTorch crashes on such a hook
+            return None  # PyTorch crashes on such a hook
         if op in ("multi_any", "multi_all"):
             if not (x.requires_grad and y.requires_grad) or (y._base is not None and y.grad_fn is None):
                 return None
@@ -307,6 +453,7 @@ class WideRun(Run):
                 hook = lambda gs: self.events.append(("all", k, [None if g is None else values(g) for g in gs]))  # noqa: E731
             self.handles.append(t.autograd.graph.register_multi_grad_hook((x, y), hook, mode=op[6:]))
         elif op == "reentrant":
+
             def inside(g: Any) -> Any:
                 with t.enable_grad():
                     z = g.detach().clone().requires_grad_()
@@ -314,11 +461,14 @@ class WideRun(Run):
                     (total.real if total.is_complex() else total).backward()
                 self.events.append(("inside", k, values(z.grad)))
                 return g + z.grad * 0.5
+
             x.register_hook(lambda g: None if g is None else inside(g))
         elif op == "raising":
             if s.number > 1:
+
                 def fail(g: Any) -> None:
                     raise ValueError("no more")
+
                 x.register_hook(fail)
         elif op in ("partial", "backward_now"):
             if not x.requires_grad:
@@ -331,12 +481,14 @@ class WideRun(Run):
                 total.backward(retain_graph=True)
             self.events.append(("now", [None if p.grad is None else values(p.grad) for p in self.leaves if p.is_leaf]))
         elif op == "post_acc":
-            x.register_post_accumulate_grad_hook(lambda p: self.events.append(
-                ("post", k, None if p.grad is None else values(p.grad))))
+            x.register_post_accumulate_grad_hook(
+                lambda p: self.events.append(("post", k, None if p.grad is None else values(p.grad)))
+            )
         elif op == "node_hook":
             if x.grad_fn is not None:
-                x.grad_fn.register_hook(lambda gi, go: self.events.append(
-                    ("node", k, [None if g is None else values(g) for g in go])))
+                x.grad_fn.register_hook(
+                    lambda gi, go: self.events.append(("node", k, [None if g is None else values(g) for g in go]))
+                )
         elif op == "node_pre":
             if x.grad_fn is not None:
                 x.grad_fn.register_prehook(lambda go: tuple(None if g is None else g * 2.0 for g in go))
@@ -366,7 +518,7 @@ class WideRun(Run):
     def other(self, s: Step, x: Any, y: Any) -> Any:
         t = self.library
         if s.op == "deepcopy":
-            self.events.append(("copy", values(copy.deepcopy(x))))      # PyTorch gives copies version 1
+            self.events.append(("copy", values(copy.deepcopy(x))))  # PyTorch gives copies version 1
             return None
         if s.op == "parameter":
             return t.nn.Parameter(x.detach().clone(), requires_grad=x.is_floating_point())

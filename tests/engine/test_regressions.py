@@ -17,19 +17,26 @@ def test_a_write_into_integers_does_not_join_the_graph(torch):
         i = torch.zeros(3, dtype=torch.int64)
         write(i)
         assert i.tolist() == [1, 1, 1]
-        assert torch is pytorch or not i.requires_grad      # PyTorch marks it where the write goes through a view
+        assert torch is pytorch or not i.requires_grad  # PyTorch marks it where the write goes through a view
 
 
 @BOTH
-@pytest.mark.parametrize("write", [
-    lambda t: t.zeros(2, dtype=t.uint8).fill_(300), lambda t: t.zeros(2, dtype=t.uint8).fill_(-1.5),
-    lambda t: t.zeros(2, dtype=t.int64).fill_(1e30), lambda t: t.zeros(2, dtype=t.float16).fill_(1e30),
-    lambda t: t.zeros(2, dtype=t.uint8).masked_fill(t.tensor([True, False]), 300),
-    lambda t: t.zeros(2, dtype=t.uint8).scatter(0, t.tensor([0]), 300),
-    lambda t: t.zeros(2, dtype=t.uint8).index_fill(0, t.tensor([0]), -1.5),
-    lambda t: t.zeros(2, dtype=t.uint8).__setitem__(0, 300), lambda t: t.full((2,), 1e39, dtype=t.float32),
-    lambda t: t.where(t.tensor([True, False]), t.zeros(2, dtype=t.uint8), 300),
-    lambda t: t.zeros(2, dtype=t.uint8).clamp(-5, 300)])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda t: t.zeros(2, dtype=t.uint8).fill_(300),
+        lambda t: t.zeros(2, dtype=t.uint8).fill_(-1.5),
+        lambda t: t.zeros(2, dtype=t.int64).fill_(1e30),
+        lambda t: t.zeros(2, dtype=t.float16).fill_(1e30),
+        lambda t: t.zeros(2, dtype=t.uint8).masked_fill(t.tensor([True, False]), 300),
+        lambda t: t.zeros(2, dtype=t.uint8).scatter(0, t.tensor([0]), 300),
+        lambda t: t.zeros(2, dtype=t.uint8).index_fill(0, t.tensor([0]), -1.5),
+        lambda t: t.zeros(2, dtype=t.uint8).__setitem__(0, 300),
+        lambda t: t.full((2,), 1e39, dtype=t.float32),
+        lambda t: t.where(t.tensor([True, False]), t.zeros(2, dtype=t.uint8), 300),
+        lambda t: t.zeros(2, dtype=t.uint8).clamp(-5, 300),
+    ],
+)
 def test_numbers_that_a_dtype_cannot_hold_are_refused(torch, write):
     with pytest.raises(RuntimeError, match="without overflow"):
         write(torch)
@@ -126,8 +133,9 @@ def test_alpha_meets_the_dtype_of_the_result(torch):
 
 
 @BOTH
-@pytest.mark.parametrize("call", [
-    lambda t: t.tensor([1j]).relu(), lambda t: t.tensor([1j]).relu_(), lambda t: t.tensor([1j]).clamp_(0, 1)])
+@pytest.mark.parametrize(
+    "call", [lambda t: t.tensor([1j]).relu(), lambda t: t.tensor([1j]).relu_(), lambda t: t.tensor([1j]).clamp_(0, 1)]
+)
 def test_complex_numbers_have_no_order_in_place_either(torch, call):
     with pytest.raises(NotImplementedError):
         call(torch)
@@ -139,13 +147,23 @@ def test_results_of_transposed_inputs_are_contiguous_where_pytorchs_are(torch, n
     x = torch.arange(6.0).reshape(2, 3).t()
     assert getattr(x, name)(1).is_contiguous()
     assert getattr(x, name)(1).view(-1).numel() == 6
-    assert x.exp().stride() == (1, 3)           # pointwise operators keep the order
+    assert x.exp().stride() == (1, 3)  # pointwise operators keep the order
 
 
 @BOTH
-@pytest.mark.parametrize("call", [
-    lambda x: x.amax("x"), lambda x: x.mean("x"), lambda x: x.sum(1.5), lambda x: x.transpose(True, 0), lambda x: x.view("x"),
-    lambda x: x.softmax([0.5]), lambda x: x.unsqueeze(x), lambda x: x.cumsum("x")])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x.amax("x"),
+        lambda x: x.mean("x"),
+        lambda x: x.sum(1.5),
+        lambda x: x.transpose(True, 0),
+        lambda x: x.view("x"),
+        lambda x: x.softmax([0.5]),
+        lambda x: x.unsqueeze(x),
+        lambda x: x.cumsum("x"),
+    ],
+)
 def test_dims_that_are_no_integers_raise_type_error(torch, call):
     with pytest.raises(TypeError):
         call(torch.ones(2, 3))

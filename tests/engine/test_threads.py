@@ -163,13 +163,50 @@ def test_kernels_are_quiet_about_extreme_values(dtype: str) -> None:
         x = torch.tensor([0, 1, 100, 127, 2, 3, 5]).to(d)
     y = x.flip(0)
     with np.errstate(all="raise"):
-        for name in ("exp", "log", "sqrt", "rsqrt", "reciprocal", "sin", "tan", "sigmoid", "tanh", "square", "log1p", "expm1", "sinh",
-                     "acos", "atan", "neg", "sum", "mean", "std", "prod", "cumsum", "softmax", "logsumexp", "abs", "sign", "digamma",
-                     "lgamma", "erfinv", "sort", "double", "half", "bfloat16", "long", "int", "short", "byte", "char", "bool"):
+        for name in (
+            "exp",
+            "log",
+            "sqrt",
+            "rsqrt",
+            "reciprocal",
+            "sin",
+            "tan",
+            "sigmoid",
+            "tanh",
+            "square",
+            "log1p",
+            "expm1",
+            "sinh",
+            "acos",
+            "atan",
+            "neg",
+            "sum",
+            "mean",
+            "std",
+            "prod",
+            "cumsum",
+            "softmax",
+            "logsumexp",
+            "abs",
+            "sign",
+            "digamma",
+            "lgamma",
+            "erfinv",
+            "sort",
+            "double",
+            "half",
+            "bfloat16",
+            "long",
+            "int",
+            "short",
+            "byte",
+            "char",
+            "bool",
+        ):
             fn = getattr(x, name)
             try:
                 fn(0) if name in ("cumsum", "softmax", "logsumexp") else fn()
-            except (RuntimeError, TypeError, UserWarning) as error:     # not implemented for the dtype; imaginary parts dropped
+            except (RuntimeError, TypeError, UserWarning) as error:  # not implemented for the dtype; imaginary parts dropped
                 assert not isinstance(error, FloatingPointError)
         for name in ("add", "sub", "mul", "div", "pow", "fmod", "remainder", "floor_divide", "atan2", "maximum", "hypot"):
             try:
