@@ -80,7 +80,7 @@ SUBMODULES = frozenset((
     "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library",
     "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler",
     "quantization", "random",
-    "return_types", "serialization", "sparse", "special", "testing", "types", "utils", "version", "xpu",
+    "return_types", "serialization", "signal", "sparse", "special", "testing", "types", "utils", "version", "xpu",
 ))
 LATER = {       # names that live in a submodule, which is imported when they are first asked for
     "load": "serialization", "save": "serialization", "compile": "compiler", "vmap": "func", "autocast": "amp",

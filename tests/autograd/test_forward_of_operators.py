@@ -11,7 +11,8 @@ from flambeau.ops import REGISTRY
 from flambeau.testing import samples as S
 
 ROUNDED = {"half", "bfloat16", "float"}     # the tangent itself is rounded to a narrow dtype
-ONCE = {"cdist"}                            # its backward is not differentiable, so it cannot be transposed
+# their backward is not differentiable, as PyTorch's, so it cannot be transposed
+ONCE = {"cdist", "pdist", "nn.functional.ctc_loss"}
 KEYS = [k for k, r in REGISTRY.items() if r.differentiable and not r.random and k not in ROUNDED | ONCE]
 
 

@@ -15,6 +15,8 @@ from flambeau.testing import samples as S
 torch.set_num_threads(1)
 KEYS = sorted(REGISTRY)
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}    # memory as it is
+# PyTorch gives input the gradient of the elements that src overwrites, instead of that of the others
+WRONG_IN_PYTORCH = {"as_strided_scatter"}
 DIFFERENTIABLE = [k for k in KEYS if REGISTRY[k].differentiable and not REGISTRY[k].random]
 
 
@@ -41,7 +43,7 @@ def test_value_agrees_with_pytorch(key):
         S.assert_same(expected, run(flambeau, key, a), f"{key} sample {i}", values=key not in UNDEFINED)
 
 
-@pytest.mark.parametrize("key", DIFFERENTIABLE)
+@pytest.mark.parametrize("key", [k for k in DIFFERENTIABLE if k not in WRONG_IN_PYTORCH])
 def test_gradients_agree_with_pytorch(key):
     record = REGISTRY[key]
     ours = S.calls(flambeau, key, record, "float64", True)
@@ -69,7 +71,8 @@ def test_error_samples_raise_what_pytorch_raises(key):
             run(torch, key, sample_torch)
 
 
-@pytest.mark.parametrize("key", [k for k in DIFFERENTIABLE if REGISTRY[k].op is not None and REGISTRY[k].op.differentiable])
+@pytest.mark.parametrize("key", [k for k in DIFFERENTIABLE if k in WRONG_IN_PYTORCH
+                                 or REGISTRY[k].op is not None and REGISTRY[k].op.differentiable])
 def test_gradcheck(key):
     record = REGISTRY[key]
     for _, sample, maker in S.calls(flambeau, key, record, "float64", True):

@@ -14,7 +14,7 @@ from flambeau.kernels import histogram as h
 from flambeau.kernels import search as k
 from flambeau.kernels.casting import cast
 
-from ._args import ndim, tensor
+from ._args import like, ndim, tensor
 from ._pointwise import no_derivative
 from ._record import KERNEL, call, primitive, public
 from ._return_types import return_type
@@ -281,3 +281,68 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
     """
     found = apply_n(UNIQUE_CONSECUTIVE, [tensor(input, "unique_consecutive")], (return_inverse, return_counts, dim))
     return _asked(found, return_inverse, return_counts)
+
+
+# --------------------------------------------------------------------------------- membership and positions
+
+
+def _isin(elements: np.ndarray, test_elements: np.ndarray, invert: bool) -> np.ndarray:
+    if elements.dtype.kind == "V" or elements.dtype.name == "bfloat16":
+        elements, test_elements = elements.astype(np.float32), test_elements.astype(np.float32)
+    return np.asarray(np.isin(elements, test_elements, invert=invert))
+
+
+ISIN = primitive("isin", _isin, inputs=("elements", "test_elements"), params=("invert",), differentiable=False, expr=KERNEL)
+
+
+@public(op=ISIN, method=False, differentiable=False,
+        samples=lambda t: [call(t(3, 4, dtype="int64"), t(2, dtype="int64")), call(t(4, dtype="int32"), 1), call(2, t(3, dtype="int64")),
+                           call(t(5, dtype="int64"), t(2), invert=True), call(t(3), t(0)), call(t(), t(2, 2))],
+        errors=lambda t: [(call(1, 2), TypeError, "Tensor"), (call(t(2, dtype="bool"), t(2, dtype="bool")), RuntimeError, "isin"),
+                          (call(t(2, dtype="complex64"), t(2, dtype="complex64")), RuntimeError, "Unsupported input type")])
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Whether each of elements is among test_elements; bool of the shape of elements.
+
+    Args:
+        elements, test_elements: tensors, or a number one of them; nan is in nothing.
+        assume_unique: a promise that neither has an element twice; not needed here.
+        invert: whether it is not.
+
+    >>> flambeau.isin(flambeau.tensor([1, 2, 3]), flambeau.tensor([2, 5])).tolist()
+    [False, True, False]
+    """
+    known = [x for x in (elements, test_elements) if isinstance(x, TensorBase)]
+    if not known:
+        raise TypeError("isin(): elements or test_elements must be a Tensor, not two numbers")
+    for x in known:
+        if dtype_of(x).kind in "bc":
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {dtype_of(x).name}")
+    pair = [x if isinstance(x, TensorBase) else like(x, known[0]) for x in (elements, test_elements)]
+    return apply_n(ISIN, pair, (bool(invert),))
+
+
+@public(method=False, out=False, differentiable=False,
+        samples=lambda t: [call(t(3, low=0, high=5, dtype="int64"), (2, 3)), call(t(2, 2, low=0, high=5, dtype="int32"), [6]),
+                           call(t(low=0, high=3, dtype="int64"), 4), call(t(values=[3, -1, 9], dtype="int64"), (2, 3))],
+        errors=lambda t: [(call(t(2), (2, 3)), TypeError, "integer dtype"),
+                          (call(t(1, dtype="int64"), (-2, 3)), ValueError, "negative values"),
+                          (call(t(1, dtype="int64"), t(2)), TypeError, "int or sequence of ints")])
+def unravel_index(indices: Any, shape: Any) -> tuple:
+    """The positions in each dimension of elements counted in the order of rows; one tensor for each dimension of shape.
+
+    >>> [i.tolist() for i in flambeau.unravel_index(flambeau.tensor([4, 5]), (2, 3))]
+    [[1, 1], [1, 2]]
+    """
+    if dtype_of(tensor(indices, "unravel_index", "indices")).kind not in "ui":
+        raise TypeError(f"expected 'indices' to be integer dtype, but got {dtype_of_array(dtype_of(indices))}")
+    sizes = (shape,) if isinstance(shape, int) else shape
+    if not isinstance(sizes, (tuple, list)) or not all(isinstance(n, int) for n in sizes):
+        raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
+    found: list[Any] = []
+    left = make(array_of(indices).astype(np.int64))
+    for n in reversed(sizes):
+        found.append(left % n)
+        left = left // n
+    return tuple(reversed(found))

@@ -1,0 +1,7 @@
+"""Signal processing: `torch.signal`."""
+
+from __future__ import annotations
+
+from . import windows as windows
+
+__all__ = ["windows"]
