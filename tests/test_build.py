@@ -163,6 +163,10 @@ def test_group_holds_every_core_module_and_the_generated_methods():
     assert core - {"src/flambeau/core/__init__.py"} <= set(sources)
     assert "src/flambeau/core/__init__.py" not in sources
     assert "src/flambeau/tensor/_methods.py" in sources
+    from flambeau import _pure
+
+    fronts = {path.removeprefix("src/").removesuffix(".py").replace("/", ".") for path in set(sources) - core}
+    assert fronts == set(_pure._FRONTS), "FLAMBEAU_PURE must reach all that is compiled"
 
 
 def test_installed_version_is_the_package_version():
