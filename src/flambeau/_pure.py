@@ -1,9 +1,9 @@
 """Choice between the compiled and the interpreted engine.
 
 A build with a C compiler leaves an extension module beside each source file of `flambeau.core` and beside
-`_functions.py`, `_hot.py` and `_methods.py` under `flambeau/tensor`; Python imports the extension. With FLAMBEAU_PURE=1 in the environment when
-flambeau is first imported, a finder placed before Python's own loads the .py files instead, so that a
-debugger can step in.
+`_functions.py`, `_hot.py` and `_methods.py` under `flambeau/tensor`; Python imports the extension. With
+FLAMBEAU_PURE=1 in the environment when flambeau is first imported, a finder placed before Python's own loads the
+.py files instead, so that a debugger can step in.
 """
 
 from __future__ import annotations
