@@ -76,7 +76,8 @@ def _spacings(spacing: Any, n: int, given: bool) -> list:
                            call(t(5), spacing=(t(values=[0.0, 0.5, 2.0, 2.5, 4.0]),), edge_order=2),
                            call(t(3, 4), dim=(1, 0), edge_order=2), call(t(4, dtype="int64")),
                            call(t(2, 3), spacing=[t(values=[1.0, 3.0, 4.0], grad=False)], dim=-1)],
-        errors=lambda t: [(call(t(1)), RuntimeError, "at least edge_order"), (call(t(3), edge_order=3), RuntimeError, "edge_order=1"),
+        errors=lambda t: [(call(t(1)), RuntimeError, "at least edge_order"),
+                          (call(t(3), edge_order=3), RuntimeError, "edge_order=1"),
                           (call(t(3), spacing=(1.0, 2.0)), RuntimeError, "expected spacing to be"),
                           (call(t(3, 3), dim=(0, 0)), RuntimeError, "multiple times"),
                           (call(t(3, dtype="uint8")), RuntimeError, "does not support uint8")])

@@ -87,7 +87,8 @@ def _check_info(name: str, info: TensorBase) -> None:
 
 
 def _samples(t: Any) -> list:
-    return [call(t(3, 3)), call(t(2, 3, 3)), call(t(4, 2)), call(t(2, 2, 4)), call(t(0, 0)), call(t(3, 3, dtype="complex64"))]
+    return [call(t(3, 3)), call(t(2, 3, 3)), call(t(4, 2)), call(t(2, 2, 4)), call(t(0, 0)),
+            call(t(3, 3, dtype="complex64"))]
 
 
 def _errors(t: Any) -> list:
@@ -240,8 +241,8 @@ def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
 @public(name="lu", samples=lambda t: [call(t(3, 3)), call(t(2, 4, 3)), call(t(2, 3), get_infos=True)])
 def torch_lu(A: Any, pivot: bool = True, get_infos: bool = False) -> Any:
     """Deprecated: `linalg.lu_factor`, or with get_infos `linalg.lu_factor_ex`."""
-    warn_user("torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a "
-              "future PyTorch release. Write LU, pivots = torch.linalg.lu_factor(A).")
+    warn_user("torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in "
+              "a future PyTorch release. Write LU, pivots = torch.linalg.lu_factor(A).")
     _refuse_unpivoted(pivot)
     found = factors(matrices(A, "linalg.lu_factor"))
     if get_infos:
@@ -280,14 +281,15 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     return result_type((ops.squeeze_dim(out, len(shape_of(out)) - 1) if b is not B else out, make(info)))
 
 
-@public(samples=lambda t: [call(t(3, 2), t(3, 3, low=0.5, high=2.0)), call(t(3, 2), t(2, 3, 3, low=0.5, high=2.0), upper=False),
+@public(samples=lambda t: [call(t(3, 2), t(3, 3, low=0.5, high=2.0)),
+                           call(t(3, 2), t(2, 3, 3, low=0.5, high=2.0), upper=False),
                            call(t(3, 2), t(3, 3, low=0.5, high=2.0), transpose=True),
                            call(t(3, 2), t(3, 3), unitriangular=True)],
         errors=lambda t: [(call(t(2), t(2, 2)), RuntimeError, "at least 2 dimensions")])
 def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
     """Deprecated: `linalg.solve_triangular`. (solution, cloned_coefficient), A or A.mT @ solution = input."""
-    warn_user("torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangular and will be removed in a future "
-              "PyTorch release. Write torch.linalg.solve_triangular(A, B, upper=...).")
+    warn_user("torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangular and will be removed in a "
+              "future PyTorch release. Write torch.linalg.solve_triangular(A, B, upper=...).")
     b, a = matrices(input, "torch.triangular_solve", False, "b"), matrices(A, "torch.triangular_solve", True)
     read, up = (ops.transpose(a, -2, -1), not upper) if transpose else (a, bool(upper))
     x = apply_n(SOLVE_TRIANGULAR, [read, b], (up, bool(unitriangular)))

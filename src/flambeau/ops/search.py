@@ -296,9 +296,10 @@ ISIN = primitive("isin", _isin, inputs=("elements", "test_elements"), params=("i
 
 
 @public(op=ISIN, method=False, differentiable=False,
-        samples=lambda t: [call(t(3, 4, dtype="int64"), t(2, dtype="int64")), call(t(4, dtype="int32"), 1), call(2, t(3, dtype="int64")),
-                           call(t(5, dtype="int64"), t(2), invert=True), call(t(3), t(0)), call(t(), t(2, 2))],
-        errors=lambda t: [(call(1, 2), TypeError, "Tensor"), (call(t(2, dtype="bool"), t(2, dtype="bool")), RuntimeError, "isin"),
+        samples=lambda t: [call(t(3, 4, dtype="int64"), t(2, dtype="int64")), call(t(4, dtype="int32"), 1),
+                           call(2, t(3, dtype="int64")), call(t(5, dtype="int64"), t(2), invert=True), call(t(3), t(0)), call(t(), t(2, 2))],
+        errors=lambda t: [(call(1, 2), TypeError, "Tensor"),
+                          (call(t(2, dtype="bool"), t(2, dtype="bool")), RuntimeError, "isin"),
                           (call(t(2, dtype="complex64"), t(2, dtype="complex64")), RuntimeError, "Unsupported input type")])
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
     """Whether each of elements is among test_elements; bool of the shape of elements.
@@ -322,7 +323,8 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 
 
 @public(method=False, out=False, differentiable=False,
-        samples=lambda t: [call(t(3, low=0, high=5, dtype="int64"), (2, 3)), call(t(2, 2, low=0, high=5, dtype="int32"), [6]),
+        samples=lambda t: [call(t(3, low=0, high=5, dtype="int64"), (2, 3)),
+                           call(t(2, 2, low=0, high=5, dtype="int32"), [6]),
                            call(t(low=0, high=3, dtype="int64"), 4), call(t(values=[3, -1, 9], dtype="int64"), (2, 3))],
         errors=lambda t: [(call(t(2), (2, 3)), TypeError, "integer dtype"),
                           (call(t(1, dtype="int64"), (-2, 3)), ValueError, "negative values"),

@@ -32,7 +32,8 @@ def _replaced(name: str, input: Any, src: Any, view_of: Callable[[TensorBase], T
     return out
 
 
-@public(samples=lambda t: [call(t(2, 3), t(3), 0, 1), call(t(2, 3), t(2), -1, -2), call(t(3, 2, transposed=True), t(2), 0, 2)],
+@public(samples=lambda t: [call(t(2, 3), t(3), 0, 1), call(t(2, 3), t(2), -1, -2),
+                           call(t(3, 2, transposed=True), t(2), 0, 2)],
         errors=lambda t: [(call(t(2, 3), t(2), 0, 1), RuntimeError, "expected src to have a size equal"),
                           (call(t(2), t(), 0, 5), IndexError, "out of range")])
 def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
@@ -88,7 +89,8 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
 @public(namespaces=(), out=False,
         samples=lambda t: [call(t(2, 3), 3), call(t(2, 3), (1, 3)), call(t(2, 3), 2, 1), call(t(2, 3), 1), call(t(3), 3),
                            call(t(2, 3, dtype="bool"), 1)],
-        errors=lambda t: [(call(t(3), 2), RuntimeError, "not expandable"), (call(t(3), 1, 2, 3), RuntimeError, "not expandable")])
+        errors=lambda t: [(call(t(3), 2), RuntimeError, "not expandable"),
+                          (call(t(3), 1, 2, 3), RuntimeError, "not expandable")])
 def sum_to_size(input: Any, *size: Any) -> Any:
     """The sum over the dimensions in which input is greater than size: the adjoint of expanding.
 

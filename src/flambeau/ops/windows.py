@@ -189,7 +189,8 @@ _WEIGHTS = {
     "hann": ([0.5, 0.5], "The Hann window: 0.5 - 0.5 cos(x)."),
     "hamming": ([0.54, 0.46], "The Hamming window: 0.54 - 0.46 cos(x)."),
     "blackman": ([0.42, 0.5, 0.08], "The Blackman window: 0.42 - 0.5 cos(x) + 0.08 cos(2 x)."),
-    "nuttall": ([0.3635819, 0.4891775, 0.1365995, 0.0106411], "The minimum four-term window of Blackman-Harris, by Nuttall."),
+    "nuttall": ([0.3635819, 0.4891775, 0.1365995, 0.0106411],
+                "The minimum four-term window of Blackman-Harris, by Nuttall."),
 }
 
 
