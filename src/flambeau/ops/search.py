@@ -297,7 +297,8 @@ ISIN = primitive("isin", _isin, inputs=("elements", "test_elements"), params=("i
 
 @public(op=ISIN, method=False, differentiable=False,
         samples=lambda t: [call(t(3, 4, dtype="int64"), t(2, dtype="int64")), call(t(4, dtype="int32"), 1),
-                           call(2, t(3, dtype="int64")), call(t(5, dtype="int64"), t(2), invert=True), call(t(3), t(0)), call(t(), t(2, 2))],
+                           call(2, t(3, dtype="int64")), call(t(5, dtype="int64"), t(2), invert=True),
+                           call(t(3), t(0)), call(t(), t(2, 2))],
         errors=lambda t: [(call(1, 2), TypeError, "Tensor"),
                           (call(t(2, dtype="bool"), t(2, dtype="bool")), RuntimeError, "isin"),
                           (call(t(2, dtype="complex64"), t(2, dtype="complex64")), RuntimeError, "Unsupported input type")])
