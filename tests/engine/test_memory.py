@@ -226,7 +226,7 @@ def test_deeply_nested_views_are_written_and_freed() -> None:
     x = leaf()
     y = x * 1.0
     v = y
-    for _ in range(500):
+    for _ in range(3_000):
         v = v.view(3)
     v.mul_(2)
     y.sum().backward()

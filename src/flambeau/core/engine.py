@@ -32,7 +32,7 @@ from .op import BINARY, IDENTITY, UNARY, Formula
 from .saved import call_formula, needs_saved, read, release
 from .state import local, set_grad_enabled, state
 from .tasks import Call, Task, done, has_needed, prune, push, reach, task_edge, task_of
-from .views import grad_fn, replay
+from .views import grad_fn, replay, view_chain
 
 
 def fit(gi: Any, shape: Any, dtype: Any, xp: Any, create: bool) -> Any:
@@ -463,12 +463,12 @@ def slice_grads(call: Call, task: Task, n: Node, x: Extra, g: Any, xp: Any) -> l
 
 
 def replay_tensor(v: View, t: Any) -> Any:
-    u = v.up
-    if u is not None:
-        t = replay_tensor(u, t)
-    if v.op.view and v.op.n_out == 1:
-        return apply1(v.op, t, v.params)
-    return state.ops.replay_part(v.op, t, v.params)
+    for w in view_chain(v):
+        if w.op.view and w.op.n_out == 1:
+            t = apply1(w.op, t, w.params)
+        else:
+            t = state.ops.replay_part(w.op, t, w.params)
+    return t
 
 
 COMPUTING: Final = "while computing the gradient of "

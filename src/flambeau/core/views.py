@@ -96,8 +96,11 @@ def is_leaf(t: TensorBase) -> bool:
 
 def without_base(v: View) -> View:
     """The recipe alone: a node must not hold the base, which holds the node."""
-    u = v.up
-    return View(NO_BASE, None if u is None else without_base(u), v.op, v.params, v.shape, "", 0)
+    u: View | None = None
+    for w in view_chain(v):
+        u = View(NO_BASE, u, w.op, w.params, w.shape, "", 0)
+    assert u is not None
+    return u
 
 
 NO_BASE: Final = TensorBase()
@@ -146,10 +149,9 @@ def set_edge(n: Node, i: i64, t: TensorBase) -> None:
 
 def replay(v: View, array: Any) -> Any:
     """The slice of an array that v names."""
-    u = v.up
-    if u is not None:
-        array = replay(u, array)
-    return run_kernel(v.op, array, v.params)
+    for w in view_chain(v):
+        array = run_kernel(w.op, array, w.params)
+    return array
 
 
 def creation_now() -> str:
