@@ -70,26 +70,12 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     def step(self, epoch: Any = None) -> None:
         """Go on by one step, or to the (fractional) epoch."""
-        if epoch is None and self.last_epoch < 0:
-            epoch = 0
-        if epoch is None:
-            epoch = self.last_epoch + 1
-            self.T_cur = self.T_cur + 1
-            if self.T_cur >= self.T_i:
-                self.T_cur = self.T_cur % self.T_i
-                self.T_i = self.T_i * self.T_mult
+        if epoch is not None or self.last_epoch < 0:
+            self.last_epoch = self._go_to(epoch or 0)
         else:
-            if epoch < 0:
-                raise ValueError(f"Expected non-negative epoch, but got {epoch}")
-            if epoch < self.T_0:
-                self.T_i, self.T_cur = self.T_0, epoch
-            elif self.T_mult == 1:
-                self.T_i, self.T_cur = self.T_0, epoch % self.T_0
-            else:
-                n = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
-                self.T_cur = epoch - self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
-                self.T_i = self.T_0 * self.T_mult**n
-        self.last_epoch = math.floor(epoch)
+            self.last_epoch += 1
+            restarts, self.T_cur = divmod(self.T_cur + 1, self.T_i)
+            self.T_i *= self.T_mult if restarts >= 1 else 1
         self._get_lr_called_within_step = True
         try:
             rates = self.get_lr()
@@ -98,6 +84,19 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             set_option(group, "lr", rate)
         self._last_lr = self._present()
+
+    def _go_to(self, epoch: float) -> int:
+        """Set the cycle's length and the place in it; cycles grow as a geometric series."""
+        if epoch < 0:
+            raise ValueError(f"an epoch cannot be negative: got {epoch}")
+        n = 0
+        if self.T_mult > 1:
+            n = int(math.log(max(1.0, epoch / self.T_0 * (self.T_mult - 1) + 1), self.T_mult))
+            began = self.T_0 * (self.T_mult**n - 1) / (self.T_mult - 1)
+        else:
+            began = epoch // self.T_0 * self.T_0
+        self.T_i, self.T_cur = self.T_0 * self.T_mult**n, epoch - began
+        return math.floor(epoch)
 
 
 def _momentum_of(group: dict) -> float:

@@ -35,14 +35,12 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError("threshold mode " + threshold_mode + " is unknown!")
         self.factor = factor
         self.optimizer = optimizer
-        if isinstance(min_lr, (list, tuple)):
-            if len(min_lr) != len(optimizer.param_groups):
-                raise ValueError(f"expected {len(optimizer.param_groups)} min_lrs, got {len(min_lr)}")
-            self.default_min_lr = None
-            self.min_lrs = list(min_lr)
-        else:
-            self.default_min_lr = min_lr
-            self.min_lrs = [min_lr] * len(optimizer.param_groups)
+        n_groups = len(optimizer.param_groups)
+        several = isinstance(min_lr, (list, tuple))
+        if several and len(min_lr) != n_groups:
+            raise ValueError(f"min_lr has {len(min_lr)} values, but the optimizer has {n_groups} parameter groups")
+        self.min_lrs = list(min_lr) if several else [min_lr] * n_groups
+        self.default_min_lr = None if several else min_lr
         self.patience = patience
         self.cooldown = cooldown
         self.eps = eps
@@ -68,29 +66,23 @@ class ReduceLROnPlateau(LRScheduler):
             warn_user("The epoch parameter in `scheduler.step()` was not necessary and is being "
                       "deprecated where possible.")
         self.last_epoch = epoch
-        if self.is_better(current, self.best):
-            self.best = current
-            self.num_bad_epochs = 0
-        else:
-            self.num_bad_epochs += 1
-        if self.in_cooldown:
-            self.cooldown_counter -= 1
-            self.num_bad_epochs = 0
+        improved = self.is_better(current, self.best)
+        self.best = current if improved else self.best
+        waiting = self.in_cooldown
+        self.num_bad_epochs = 0 if improved or waiting else self.num_bad_epochs + 1
+        self.cooldown_counter -= int(waiting)
         if self.num_bad_epochs > self.patience:
             self._reduce_lr(epoch)
-            self.cooldown_counter = self.cooldown
-            self.num_bad_epochs = 0
+            self.num_bad_epochs, self.cooldown_counter = 0, self.cooldown
         self._last_lr = self._present()
 
     def _reduce_lr(self, epoch: Any) -> None:
         groups = self.optimizer.param_groups
         if len(groups) != len(self.min_lrs):
             if self.default_min_lr is None:
-                raise RuntimeError("The number of param groups in the `optimizer` "
-                                   f"({len(groups)}) differs from when `ReduceLROnPlateau` was initialized "
-                                   f"({len(self.min_lrs)}), usually due to a new param group being added to "
-                                   "the optimizer. Please modify the `min_lrs` field to match the length of "
-                                   "the `optimizer` param groups.")
+                raise RuntimeError(
+                    f"the optimizer has {len(groups)} parameter groups now, but had {len(self.min_lrs)} when this scheduler "
+                    "was made with a list of min_lr: extend its `min_lrs` too.")
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, low in zip(groups, self.min_lrs, strict=True):
             old = float(group["lr"])

@@ -150,26 +150,20 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         loader: batches; of lists and tuples the first entry is the model's input.
         device: where batches are moved to.
     """
-    momenta: dict[Any, Any] = {}
-    for module in model.modules():
-        if isinstance(module, _BatchNorm):
-            module.reset_running_stats()
-            momenta[module] = module.momentum
-    if not momenta:
+    layers = [m for m in model.modules() if isinstance(m, _BatchNorm)]
+    if not layers:
         return
-    was_training = model.training
+    mode, momenta = model.training, [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None                    # the mean of all batches
     model.train()
-    for module in momenta:
-        module.momentum = None                   # the mean of all batches
     for batch in loader:
-        if isinstance(batch, (list, tuple)):
-            batch = batch[0]
-        if device is not None:
-            batch = batch.to(device)
-        model(batch)
-    for module, momentum in momenta.items():
-        module.momentum = momentum
-    model.train(was_training)
+        inputs = batch[0] if isinstance(batch, (list, tuple)) else batch
+        model(inputs if device is None else inputs.to(device))
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    model.train(mode)
 
 
 def _cosine(t: float) -> float:

@@ -51,22 +51,24 @@ class State:
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
-        local_metadata = {"version": self._version}
-        if hasattr(destination, "_metadata"):
-            destination._metadata[prefix[:-1]] = local_metadata
-        for hook in self._state_dict_pre_hooks.values():
-            hook(self, prefix, keep_vars)
+        local = {"version": self._version}
+        metadata = getattr(destination, "_metadata", None)
+        if metadata is not None:
+            metadata[prefix[:-1]] = local
+        for before in self._state_dict_pre_hooks.values():
+            before(self, prefix, keep_vars)
         self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars)
-        for hook in self._state_dict_hooks.values():
-            result = hook(self, destination, prefix, local_metadata)
-            if not getattr(hook, "_from_public_api", False):
-                if result is not None:
-                    destination = result
-            elif result is not None:
-                raise RuntimeError("state_dict post-hook must return None")
+        for name, child in self._modules.items():
+            if child is not None:
+                child.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for after in self._state_dict_hooks.values():
+            replaced = after(self, destination, prefix, local)
+            if replaced is None:
+                continue
+            if getattr(after, "_from_public_api", False):
+                raise RuntimeError("a state_dict post-hook changes the dict in place and returns nothing, not "
+                                   f"{type(replaced).__name__}")
+            destination = replaced
         return destination
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:

@@ -291,15 +291,12 @@ class Module(Hooks, State, Conversion, Walk):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters (None), or set them to zero."""
         for p in self.parameters():
-            if p.grad is not None:
-                if set_to_none:
-                    p.grad = None
-                else:
-                    if p.grad.grad_fn is not None:
-                        p.grad.detach_()
-                    else:
-                        p.grad.requires_grad_(False)
-                    p.grad.zero_()
+            g = p.grad
+            if g is None or set_to_none:
+                p.grad = None
+                continue
+            g.requires_grad_(False) if g.grad_fn is None else g.detach_()
+            g.zero_()
 
     def extra_repr(self) -> str:
         """What `repr` shows between the parentheses; subclasses define it."""
