@@ -107,11 +107,11 @@ def _methods(package: Any) -> list[str]:
                 found[name + "_"] = f"    def {name}_({text}) -> Tensor: ..."
     for name in dir(package.Tensor):
         value = inspect.getattr_static(package.Tensor, name)
-        if name in found or (name.startswith("_") and not name.startswith("__")) or name in (
+        if name in found or "mypyc" in name or (name.startswith("_") and not name.startswith("__")) or name in (
                 "__class__", "__doc__", "__dict__", "__weakref__", "__module__", "__slots__", "__hash__",
                 "__init_subclass__", "__subclasshook__", "__reduce__", "__reduce_ex__", "__getattribute__",
                 "__setattr__", "__delattr__", "__new__", "__init__", "__repr__", "__str__", "__format__", "__sizeof__",
-                "__dir__", "__eq__", "__ne__", "__getstate__", "__mypyc_attrs__"):
+                "__dir__", "__eq__", "__ne__", "__getstate__", "__setstate__"):
             continue
         if isinstance(value, property) or type(value).__name__ == "getset_descriptor":
             kind = {"shape": "Any", "requires_grad": "_bool", "is_leaf": "_bool", "grad": "Tensor | None", "ndim": "_int",
