@@ -187,3 +187,14 @@ def test_differentiated_rows(both):
         return [type(batch.grad_fn).__name__, x.grad]
 
     both(run)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_a_sampler_of_endless_length_starts_at_once(both, replacement):
+    """Programs ask for 1e10 samples and stop when they like: nothing of that size is made."""
+    def run(lib):
+        lib.manual_seed(2)
+        draws = iter(lib.utils.data.RandomSampler(range(3), replacement=replacement, num_samples=10 ** 13))
+        return [next(draws) for _ in range(70)]
+
+    both(run)

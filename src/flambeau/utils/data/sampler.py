@@ -73,11 +73,11 @@ class RandomSampler(Sampler[int]):
             generator = flambeau.Generator()
             generator.manual_seed(drawn_seed())
         if self.replacement:
-            for size in (*itertools.repeat(32, wanted // 32), wanted % 32):
+            for size in itertools.chain(itertools.repeat(32, wanted // 32), (wanted % 32,)):    # programs ask for 1e10
                 yield from flambeau.randint(high=n, size=(size,), dtype=flambeau.int64,
                                             generator=generator).tolist()
             return
-        for size in (*itertools.repeat(n, wanted // n), wanted % n):
+        for size in itertools.chain(itertools.repeat(n, wanted // n), (wanted % n,)):
             yield from flambeau.randperm(n, generator=generator).tolist()[:size]
 
     def __len__(self) -> int:
