@@ -92,7 +92,6 @@ def test_settings_can_be_set_and_restored():
     (lambda f: f.quantization.quantize_dynamic(None), "keep the floating-point model"),
     (lambda f: f.sparse_coo_tensor([[0]], [1.0]), "dense"),
     (lambda f: f.fx.symbolic_trace(None), "hooks"),
-    (lambda f: f.autocast("cpu"), "not available yet"),
     (lambda f: f.export.export(None, ()), "later version"),
     (lambda f: f.library.custom_op("a::b"), "autograd.Function"),
 ])

@@ -91,7 +91,10 @@ LATER = {       # names that live in a submodule, which is imported when they ar
     "is_autocast_enabled": "amp.autocast_mode", "is_autocast_cpu_enabled": "amp.autocast_mode",
     "get_autocast_dtype": "amp.autocast_mode", "get_autocast_gpu_dtype": "amp.autocast_mode",
     "get_autocast_cpu_dtype": "amp.autocast_mode", "is_autocast_cache_enabled": "amp.autocast_mode",
-    "clear_autocast_cache": "amp.autocast_mode",
+    "clear_autocast_cache": "amp.autocast_mode", "set_autocast_enabled": "amp.autocast_mode",
+    "set_autocast_dtype": "amp.autocast_mode", "set_autocast_cache_enabled": "amp.autocast_mode",
+    "set_autocast_cpu_enabled": "amp.autocast_mode", "set_autocast_cpu_dtype": "amp.autocast_mode",
+    "autocast_increment_nesting": "amp.autocast_mode", "autocast_decrement_nesting": "amp.autocast_mode",
 }
 
 

@@ -1,7 +1,7 @@
 """Mixed precision: `autocast` and `GradScaler`.
 
 For a CUDA device, which is never here, both switch themselves off with a warning, as PyTorch does without one: programs
-written for a GPU run in float32. On the CPU mixed precision is not available yet, and asking for it raises.
+written for a GPU run in float32. On the CPU they compute in bfloat16 or float16 as PyTorch does.
 """
 
 from __future__ import annotations

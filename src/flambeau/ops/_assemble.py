@@ -16,10 +16,12 @@ from flambeau.core.op import slot
 from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled, state
 from flambeau.core.views import grad_fn
+from flambeau.kernels.layout import surely_overlap
 from flambeau.kernels.services import refuse_cast
 
 from ._decode import parameter_names
 from ._record import REGISTRY, Record
+from ._whole import alone
 
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 _COPY = slot("copy")
@@ -70,7 +72,7 @@ def with_out(name: str, fn: Callable, takes_out: bool = True) -> Callable:
                 return answer
         if not takes_out:
             raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
-        return write_out(name, out, fn(*args, **kwargs))
+        return write_out(name, out, alone(fn)(*args, **kwargs))
 
     return function
 
@@ -105,6 +107,7 @@ def as_method(record: Record) -> Callable:
 def inplace_method(name: str, fn: Callable) -> Callable:
     """`name_`: compute, write the result into the tensor, and make it the tensor's history."""
     op = slot(name.rstrip("_"))
+    fn = alone(fn)
 
     @functools.wraps(fn)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -133,8 +136,8 @@ def _tensors_in(values: Any) -> list[TensorBase]:
 
 
 def shares_memory(a: TensorBase, b: TensorBase) -> bool:
-    """Whether an element of a may be an element of b."""
-    return a is b or a._array is not None and b._array is not None and np.may_share_memory(a._array, b._array)
+    """Whether a and b have elements in common, as far as that can be told quickly."""
+    return a is b or a._array is not None and b._array is not None and surely_overlap(a._array, b._array)
 
 
 def check_overlap(op: Any, self: TensorBase, others: Any) -> None:

@@ -23,6 +23,7 @@ from flambeau.core.state import state
 from flambeau.kernels.services import xp as kernels
 
 from ._decode import decode
+from ._whole import seen_whole
 
 ops = SimpleNamespace()      # names of formulas, on Tensors: the counterpart of `kernels`
 ops.is_kernels = False
@@ -237,6 +238,7 @@ def public(
         key = public_name if "torch" in namespaces or not namespaces else f"{namespaces[0]}.{public_name}"
         if key in REGISTRY:
             raise RecordError(f"{key} is registered already")
+        fn = seen_whole(key, fn)
         record = Record(public_name, fn, fn.__doc__ or "", tuple(namespaces), op, method, inplace, out,
                         tuple(aliases), samples, errors, differentiable, random)
         REGISTRY[key] = record

@@ -20,6 +20,7 @@ from flambeau.kernels import recurrent as kernel
 
 from ._pointwise import fused
 from ._record import KERNEL, primitive
+from ._whole import seen_whole
 
 WEIGHTS = ("w_ih", "w_hh", "b_ih", "b_hh")
 
@@ -146,6 +147,24 @@ RNN = primitive(
     xp.rnn_layer_backward(g, input, h0, w_ih, w_hh, b_ih, b_hh, out0, relu, batch_sizes, reverse, needs))
 
 
+def _layer(mode: str, x: Any, states: list, weights: list, sizes: tuple | None, reverse: bool) -> list:
+    d = dtype_of(x)
+    for t in (*states, *weights):
+        if t is not None and dtype_of(t) != d:
+            raise RuntimeError(f"{mode}: input, states and weights must have the same dtype, but got {d.name} for input and "
+                               f"{dtype_of(t).name}. Convert with .to(dtype).")
+    if d.kind not in "fV":
+        raise RuntimeError(f"{mode} needs a real floating dtype, got {d.name}. Write a cell of complex operators as a loop.")
+    if mode == "LSTM":
+        return apply_n(LSTM, [x, *states, *weights], (sizes, reverse))[:3]
+    if mode == "GRU":
+        return apply_n(GRU, [x, *states, *weights[:4]], (sizes, reverse))[:2]
+    return apply_n(RNN, [x, *states, *weights[:4]], (mode == "RNN_RELU", sizes, reverse))
+
+
+_lower, _widest = seen_whole("recurrent_layer", _layer), seen_whole("gru_layer", _layer)
+
+
 def recurrent_layer(mode: str, x: Any, states: list, weights: list, sizes: tuple | None, reverse: bool) -> list:
     """[output, last states...] of one layer in one direction.
 
@@ -162,15 +181,6 @@ def recurrent_layer(mode: str, x: Any, states: list, weights: list, sizes: tuple
     Raises:
         RuntimeError: dtypes that differ, or are not real floating ones.
     """
-    d = dtype_of(x)
-    for t in (*states, *weights):
-        if t is not None and dtype_of(t) != d:
-            raise RuntimeError(f"{mode}: input, states and weights must have the same dtype, but got {d.name} for input and "
-                               f"{dtype_of(t).name}. Convert with .to(dtype).")
-    if d.kind not in "fV":
-        raise RuntimeError(f"{mode} needs a real floating dtype, got {d.name}. Write a cell of complex operators as a loop.")
-    if mode == "LSTM":
-        return apply_n(LSTM, [x, *states, *weights], (sizes, reverse))[:3]
-    if mode == "GRU":
-        return apply_n(GRU, [x, *states, *weights[:4]], (sizes, reverse))[:2]
-    return apply_n(RNN, [x, *states, *weights[:4]], (mode == "RNN_RELU", sizes, reverse))
+    h0 = x if states[0] is None else states[0]
+    layer = _widest if mode == "GRU" and dtype_of(h0) == np.float32 else _lower      # as in PyTorch: h stays float32
+    return layer(mode, x, states, weights, sizes, reverse)

