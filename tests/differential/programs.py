@@ -200,7 +200,8 @@ class Run:
             z = y * 1.0 if y._is_view() else y         # an expanded view of x itself: PyTorch reads what it has written
             return x.addcmul_(z, z, value=s.number)
         if op == "index_add_":
-            return x.index_add_(0, t.zeros(y.shape[0], dtype=t.long), y)
+            z = y * 1.0 if y.requires_grad else y       # PyTorch saves y for its number of dimensions
+            return x.index_add_(0, t.zeros(y.shape[0], dtype=t.long), z)
         if op == "iadd":
             x += y
             return x
@@ -335,7 +336,7 @@ def known(k: int, event: Any, ours: Run, theirs: Run) -> bool:
     refused = isinstance(event[0], str) and event[0] == "refused"
     if event[0] != "refused" and of_view and "a leaf Variable that requires grad is being used in an in-place" in message:
         reason = "a view of a tensor written since counts as a leaf"
-    elif not refused and "more than one element of the written-to tensor" in message and len(theirs.events[k]) == 4:
+    elif "more than one element of the written-to tensor" in message and len(theirs.events[k]) == 4:
         reason = "backward of a write to an expanded tensor fails"
     elif mine and "view was created in no_grad mode" in message:
         reason = "two errors at once: the other one is named"

@@ -293,6 +293,16 @@ def has_internal_overlap(a: np.ndarray) -> bool:
     return any(step == 0 and n > 1 for step, n in zip(a.strides, a.shape, strict=True)) and a.size > 0
 
 
+def surely_overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    """Tell whether writing a while reading other elements of b is refused: dense arrays with a common byte."""
+    if a is b:
+        return True
+    if a.size == 0 or b.size == 0 or storage_owner(a) is not storage_owner(b) or not (is_dense(a) and is_dense(b)):
+        return False
+    a_begin, b_begin = address(a), address(b)
+    return a_begin < b_begin + b.nbytes and b_begin < a_begin + a.nbytes
+
+
 def may_partially_overlap(a: np.ndarray, b: np.ndarray) -> bool:
     """Tell whether writing a while reading b is refused: same memory, but not the same elements.
 

@@ -16,6 +16,7 @@ from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 from flambeau.kernels import indexing
+from flambeau.kernels.layout import surely_overlap
 from flambeau.kernels.promotion import check_fits, number_dtype
 from flambeau.kernels.services import sum_to
 
@@ -185,7 +186,7 @@ def setitem(t: TensorBase, key: Any, value: Any) -> None:
             raise RuntimeError(
                 f"Index put requires the source and destination dtypes match, got {t.dtype} for the destination and "
                 f"{value.dtype} for the source. Convert the value with .to({t.dtype}).")
-    if value._array is not None and t._array is not None and np.may_share_memory(t._array, value._array):
+    if value._array is not None and t._array is not None and surely_overlap(t._array, value._array):
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
             "location. Please clone() the tensor before performing the operation.")
