@@ -7,9 +7,8 @@ from typing import Any
 
 from flambeau._unavailable import no_attribute
 
-_SUBMODULES = ("checkpoint", "data", "dlpack", "hooks")
+_SUBMODULES = ("checkpoint", "data", "dlpack", "hooks", "tensorboard")
 _LATER = {
-    "tensorboard": "the summary writer is not available yet: log with print or matplotlib",
     "cpp_extension": "there is no C++ extension interface: write operators in Python, see "
                      "docs/adding-an-operator.md",
 }

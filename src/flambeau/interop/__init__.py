@@ -1,0 +1,1 @@
+"""Ways to other programs: each a submodule, imported when it is needed."""
