@@ -54,7 +54,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     2.0
     """
     if mode is not None and options is not None:
-        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+        raise RuntimeError("compile() takes either mode or options, and was given both. Leave one of them out: "
+                           "mode is a named set of options.")
     if mode is not None and mode not in _MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if model is None:
