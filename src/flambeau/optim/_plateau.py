@@ -63,8 +63,8 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warn_user("The epoch parameter in `scheduler.step()` was not necessary and is being "
-                      "deprecated where possible.")
+            warn_user("The epoch parameter in `scheduler.step()` is deprecated: the scheduler counts the epochs "
+                      "itself. Call step(metrics) alone.")
         self.last_epoch = epoch
         improved = self.is_better(current, self.best)
         self.best = current if improved else self.best
