@@ -55,8 +55,8 @@ def _with_hooks(step: Callable) -> Callable:
                 result = hook(self, args, kwargs)
                 if result is not None:
                     if not (isinstance(result, tuple) and len(result) == 2):
-                        raise RuntimeError(f"{hook} must return None or a tuple of (new_args, new_kwargs), "
-                                           f"but got {result}.")
+                        raise RuntimeError(f"The pre-hook {hook} of the optimizer returned {result}. Let it return "
+                                           "None (nothing changes) or a tuple of two, (new_args, new_kwargs).")
                     args, kwargs = result
             out = step(*args, **kwargs)
             for hook in [*post.values(), *_global_post_hooks.values()]:
@@ -102,8 +102,8 @@ class Optimizer:
         self.defaults = defaults
         self._make_registries()
         if isinstance(params, Tensor):
-            raise TypeError("params argument given to the optimizer should be an iterable of Tensors or "
-                            f"dicts, but got {params.type()}: put it into a list, [p].")
+            raise TypeError(f"params argument given to the optimizer is a single {params.type()}; an iterable of "
+                            "Tensors or of dicts is wanted. Put it into a list, [p].")
         self.state = defaultdict(dict)
         self.param_groups = []
         groups = list(params)
@@ -151,9 +151,9 @@ class Optimizer:
         if isinstance(params, Tensor):
             found: list = [params]
         elif isinstance(params, (set, frozenset)):
-            raise TypeError("optimizer parameters need to be organized in ordered collections, but the "
-                            "ordering of tensors in sets will change between runs. Please use a list "
-                            "instead.")
+            raise TypeError("optimizer parameters need to be organized in ordered collections: the order of a set "
+                            "differs from run to run, and a saved state would be loaded into other parameters. "
+                            "Give a list.")
         else:
             found = list(params)
         named = [p for p in found if isinstance(p, tuple)]
@@ -165,8 +165,8 @@ class Optimizer:
             found = [p for _, p in named]
         for p in found:
             if not isinstance(p, TensorBase):
-                raise TypeError("optimizer can only optimize Tensors, but one of the params is "
-                                f"{type(p).__name__}")
+                raise TypeError("optimizer can only optimize Tensors: among its params there is a "
+                                f"{type(p).__name__}. Pass model.parameters(), or wrap the value in nn.Parameter.")
             if not self.defaults.get("differentiable") and not (p.is_leaf or p.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor: it is the result of an operator"
                                  + (f" ({p.grad_fn.name()})" if p.grad_fn is not None else "")
@@ -176,8 +176,9 @@ class Optimizer:
         param_group["params"] = found
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
-                raise ValueError("parameter group didn't specify a value of required optimization parameter "
-                                 f"{name}")
+                raise ValueError(f"A parameter group didn't specify a value of {name}, which this optimizer "
+                                 "requires and has no default for. Add it to the group's dict, or give it to the "
+                                 "optimizer for all groups.")
             param_group.setdefault(name, default)
         own = {id(p) for p in found}
         if len(own) != len(found):
