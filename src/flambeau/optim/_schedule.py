@@ -12,9 +12,8 @@ from flambeau.core.origin import warn_user
 
 from .optimizer import Optimizer
 
-_EPOCH = ("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
-          "possible. Please use `scheduler.step()` to step the scheduler; learning rates are then computed "
-          "from those before.")
+_EPOCH = ("The epoch parameter in `scheduler.step()` is deprecated: the scheduler counts the epochs itself. Call "
+          "step() without it; each learning rate then follows from the one before.")
 
 
 def check_optimizer(optimizer: Any) -> None:
@@ -100,8 +99,8 @@ class LRScheduler:
 
     def _warn_outside_step(self) -> None:
         if not self._get_lr_called_within_step:
-            warn_user("To get the last learning rate computed by the scheduler, please use "
-                      "`get_last_lr()`.")
+            warn_user("get_lr() computes the next learning rate and is meant for step() alone. For the rate in use "
+                      "now, call `get_last_lr()`.")
 
     def _present(self) -> list:
         """The groups' rates as they are."""
@@ -110,9 +109,9 @@ class LRScheduler:
     def step(self, epoch: Any = None) -> None:
         """Go on by one step (or, deprecated, to `epoch`) and set the rates."""
         if self._step_count == 1 and not getattr(self.optimizer, "_opt_called", False):
-            warn_user("Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in "
-                      "the opposite order: `optimizer.step()` before `lr_scheduler.step()`; otherwise "
-                      "the first value of the learning rate schedule is skipped.")
+            warn_user("`lr_scheduler.step()` before `optimizer.step()`: the schedule moved on before the optimizer "
+                      "took its first step, so its first learning rate is skipped. Call `optimizer.step()` first, "
+                      "then `lr_scheduler.step()`.")
         self._step_count += 1
         if epoch is not None:
             warn_user(_EPOCH)
@@ -144,8 +143,9 @@ def _one_optimizer(schedulers: Sequence[Any], optimizer: Any, what: str) -> Any:
         if not hasattr(scheduler, "optimizer"):
             raise TypeError(f"{what} at index {i} should have `optimizer` as its attribute.")
         if scheduler.optimizer is not own:
-            raise ValueError(f"{what} expects all schedulers to belong to the same optimizer, but got "
-                             f"scheduler {type(scheduler).__name__} at index {i} with another optimizer.")
+            raise ValueError(f"{what} needs schedulers of the same optimizer; the one at index {i}, a "
+                             f"{type(scheduler).__name__}, was made for another. Build each of them from one "
+                             "optimizer.")
     return own
 
 
@@ -171,13 +171,13 @@ class SequentialLR(LRScheduler):
         _one_optimizer(schedulers, optimizer, type(self).__name__)
         for i, scheduler in enumerate(schedulers):
             if not isinstance(scheduler, LRScheduler):
-                raise TypeError(f"{type(self).__name__} does not support `{type(scheduler).__name__}` (index "
-                                f"{i}): it requires additional kwargs to be specified when calling `step`")
+                raise TypeError(f"{type(self).__name__} does not support `{type(scheduler).__name__}` (index {i}), "
+                                "whose step() takes arguments that nobody would pass here. Step that one on its "
+                                "own.")
         if len(milestones) != len(schedulers) - 1:
-            raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more "
-                             "than the number of milestone points, but got number of schedulers "
-                             f"{len(schedulers)} and the number of milestones to be equal to "
-                             f"{len(milestones)}")
+            raise ValueError("SequentialLR changes from one scheduler to the next at each of the milestones, so it "
+                             f"needs one more scheduler than milestones; it was given {len(schedulers)} schedulers "
+                             f"and {len(milestones)} milestones.")
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
