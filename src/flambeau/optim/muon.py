@@ -81,7 +81,7 @@ class Muon(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.ndim != 2:
-                    raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {p.shape}. "
+                    raise ValueError(f"Muon only supports 2D parameters, and one of those given has size {p.shape}. "
                                      "Give it to another optimizer, such as AdamW.")
 
     @no_grad()
