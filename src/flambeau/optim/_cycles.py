@@ -150,8 +150,8 @@ class CyclicLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option "
-                                 "enabled")
+                raise ValueError("`cycle_momentum` needs an optimizer with a momentum or with betas, and "
+                                 f"{type(optimizer).__name__} has neither. Pass cycle_momentum=False.")
             self.use_beta1 = "betas" in optimizer.defaults
             self.base_momentums = for_each_group(base_momentum, "base_momentum", optimizer)
             self.max_momentums = for_each_group(max_momentum, "max_momentum", optimizer)
@@ -231,12 +231,12 @@ class OneCycleLR(LRScheduler):
                     raise ValueError(f"Expected positive integer {name}, but got {value}")
             self.total_steps = epochs * steps_per_epoch
         else:
-            raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
+            raise ValueError("The length of the cycle is unknown: pass either total_steps, or both epochs and "
+                             "steps_per_epoch.")
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError("anneal_strategy must be one of 'cos' or 'linear', instead got "
-                             f"{anneal_strategy}")
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', and is {anneal_strategy!r}.")
         up = float(pct_start * self.total_steps) - 1
         if three_phase:
             phases = [(up, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
@@ -258,8 +258,8 @@ class OneCycleLR(LRScheduler):
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option "
-                                 "enabled")
+                raise ValueError("`cycle_momentum` needs an optimizer with a momentum or with betas, and "
+                                 f"{type(optimizer).__name__} has neither. Pass cycle_momentum=False.")
             self.use_beta1 = "betas" in optimizer.defaults
             if last_epoch == -1:
                 for high, low, group in zip(for_each_group(max_momentum, "max_momentum", optimizer),
