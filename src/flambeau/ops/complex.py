@@ -115,7 +115,8 @@ def imag(input: Any) -> Any:
     [2.0]
     """
     if dtype_of(tensor(input, "imag")).kind != "c":
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+        raise RuntimeError("imag is not implemented for tensors of real dtypes, as they have no imaginary part. "
+                           "Make one with torch.zeros_like, or convert with .to(torch.complex64) first.")
     return apply1(IMAG, input)
 
 
@@ -160,7 +161,8 @@ def _check_parts(name: str, a: Any, b: Any, second: str) -> None:
     tensors_only(name, a, b, second)
     da, db = dtype_of(a), dtype_of(b)
     if da.kind not in "fV" or db.kind not in "fV":
-        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {da} and {db}")
+        raise RuntimeError("Expected both inputs to be Half, Float or Double, one real dtype for the two parts, "
+                           f"and they are {da} and {db}. Convert them with .float().")
     if da != db:
         raise RuntimeError(f"Expected object of scalar type {da} but got scalar type {db} for second argument")
 
