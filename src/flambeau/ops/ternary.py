@@ -50,8 +50,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
         return REGISTRY["nonzero"].fn(condition, as_tuple=True)
     if d is not BOOL:
         if d.name != "uint8":
-            raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {d}. Compare "
-                               "it, for example with != 0.")
+            raise RuntimeError(f"where expected condition to be a boolean tensor, and its dtype is {d}. Compare it, "
+                               "for example with != 0.")
         condition = make(cast(condition._array, BOOL))
     if isinstance(input, TensorBase) and isinstance(other, TensorBase) and dtype_of(input) is dtype_of(other):
         return apply_n(WHERE, [condition, input, other])
@@ -207,8 +207,9 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """
     inputs = _operands("addcdiv", input, tensor1, tensor2)
     if dtype_of(inputs[1]).kind in "bui" and dtype_of(tensor1).kind in "bui" and dtype_of(tensor2).kind in "bui":
-        raise RuntimeError("Integer division with addcdiv is no longer supported, and in a future release addcdiv will "
-                           "perform a true division of tensor1 and tensor2. Convert them with .float() first.")
+        raise RuntimeError("Integer division with addcdiv is not supported: tensor1 and tensor2 both hold "
+                           "integers. Convert them with .float(), or divide first, with the rounding you mean: "
+                           "input + value * torch.div(tensor1, tensor2, rounding_mode='trunc').")
     return apply_n(ADDCDIV, inputs, (_checked(value, inputs[0], "addcdiv"),))
 
 
@@ -264,8 +265,8 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
         raise RuntimeError(f"masked_fill only supports boolean masks, but got dtype {dtype_of(mask)}")
     if isinstance(value, TensorBase):
         if shape_of(value):
-            raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                               f"{len(shape_of(value))} dimension(s).")
+            raise RuntimeError("masked_fill_ only supports a 0-dimensional value tensor; this one has "
+                               f"{len(shape_of(value))} dimension(s). Take one element of it, or use torch.where.")
         return apply_n(MASKED_FILL_TENSOR, [input, mask, value])
     if not is_number(value):
         raise TypeError(f"masked_fill(): argument 'value' must be Tensor or a number, not {type(value).__name__}")
