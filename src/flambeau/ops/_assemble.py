@@ -40,15 +40,15 @@ def write_out(name: str, out: Any, result: Any) -> Any:
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if grad_enabled() and (requires(out) or requires(result)):
         raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments "
-            "requires grad. Call it without out=, or under torch.no_grad().")
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, and an argument "
+            "here requires grad. Call it without out=, or under torch.no_grad().")
     a, r = array_of(out), array_of(result)
     refuse_cast(r.dtype, a.dtype)
     if a.shape != r.shape:
         if a.size:
             warn_user(
-                f"An output with one or more elements was resized since it had shape {list(a.shape)}, which does not match "
-                f"the required output shape {list(r.shape)}. Give an empty tensor, or one of the right shape, as out=.")
+                f"An output with one or more elements was resized: out= has shape {list(a.shape)}, and the result "
+                f"has shape {list(r.shape)}. Give an empty tensor, or one of the right shape, as out=.")
         set_array(out, np.empty(r.shape, a.dtype))
     apply_inplace2(_COPY, out, result)
     return out
@@ -148,8 +148,9 @@ def check_overlap(op: Any, self: TensorBase, others: Any) -> None:
         if t._array is not None and (shares_memory(self, t) if op.no_overlap else
                                      op.pointwise and state.xp.partial(self._array, t._array)):
             raise RuntimeError(
-                "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single "
-                "memory location. Please clone() the tensor before performing the operation.")
+                "unsupported operation: some elements of the input tensor and of the one written to share a single "
+                "memory location, so that the result would depend on the order of the writes. Pass a clone() of "
+                "one of them.")
 
 
 def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], others: Any = ()) -> TensorBase:
