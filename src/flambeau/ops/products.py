@@ -42,7 +42,8 @@ def inner(input: Any, other: Any) -> Any:
         return apply2(MUL, input, other)
     if a[-1] != b[-1]:
         raise RuntimeError(
-            f"inner() the last dimension must match on both input tensors but got shapes {list(a)} and {list(b)}"
+            f"inner() sums over the last dimension, which must match on both tensors; the shapes are {list(a)} and "
+            f"{list(b)}."
         )
     if len(a) == 1 and len(b) == 1:
         return apply2(DOT, input, other)
