@@ -74,7 +74,7 @@ def checked_array(a: np.ndarray) -> np.ndarray:
         return a
     if not a.dtype.isnative:
         raise ValueError(
-            "given numpy array has byte order different from the native byte order. Convert it first: "
+            "The given numpy array has byte order different from this machine's. Convert it first: "
             "a.astype(a.dtype.newbyteorder('='))")
     raise TypeError(
         f"can't convert np.ndarray of type numpy.{a.dtype.type.__name__}. The only supported types are: float64, float32, "
@@ -102,8 +102,8 @@ def from_sequence(data: Any, dtype: np.dtype | None) -> np.ndarray:
             raise ValueError(f"too many dimensions: sequences are nested more than {_MAX_DIMS} deep")
         if isinstance(first, np.ndarray) and first.ndim > 0 and len(level) > 1:
             warn_once("list of arrays",
-                      "Creating a tensor from a list of numpy.ndarrays is extremely slow. Make one array of them first, "
-                      "with numpy.array(...) or numpy.stack(...).")
+                      "Creating a tensor from a list of numpy.ndarrays is slow: every element passes through "
+                      "Python. Make one array of them first, with numpy.array(...) or numpy.stack(...).")
         size = len(first)
         if len(level) > 1:
             for row in level:
