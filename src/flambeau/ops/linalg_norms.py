@@ -107,8 +107,8 @@ def linalg_norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False,
     n = len(shape_of(t))
     if dim is None:
         if n not in (1, 2):
-            raise RuntimeError("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got "
-                               f"{n}D. Name the dimensions.")
+            raise RuntimeError("linalg.norm: with ord and no dim, the input must be 1D (a vector) or 2D (a "
+                               f"matrix). Got {n}D. Name the dimensions with dim=.")
         dim = (0, 1) if n == 2 else (0,)
     dim = (dim,) if isinstance(dim, int) else tuple(dim)
     if len(dim) == 2:
@@ -265,8 +265,9 @@ def tensorinv(A: Any, ind: int = 2) -> Any:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', got {ind}")
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
-        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but "
-                           f"got {columns} != {rows} for ind={ind}")
+        raise RuntimeError(f"linalg.tensorinv: the dimensions before ind={ind} have {rows} elements and those from "
+                           f"it on have {columns}; a tensor is inverted like a square matrix, so the two numbers "
+                           "must be equal. Choose another ind, or reshape.")
     return reshaped(apply1(INV, matrices(reshaped(t, (rows, rows)), "linalg.inv", True)), (*shape[ind:], *shape[:ind]))
 
 
@@ -290,8 +291,9 @@ def tensorsolve(A: Any, B: Any, dims: Any = None) -> Any:
     x_shape = tuple(shape_of(a)[len(shape_of(b)):])
     size = math.prod(x_shape)
     if size != math.prod(shape_of(b)) or size * size != math.prod(shape_of(a)):
-        raise RuntimeError("Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == "
-                           f"prod(self.shape[:other.ndim]), but got {size} != {math.prod(shape_of(b))}")
+        raise RuntimeError(f"linalg.tensorsolve: the dimensions of the solution have {size} elements and the right "
+                           f"side has {math.prod(shape_of(b))}; the equations are solved like those of a square "
+                           "matrix, so the two numbers must be equal.")
     x = ops.linalg_solve(reshaped(a, (size, size)), reshaped(b, (size, 1)))
     return reshaped(x, x_shape)
 
