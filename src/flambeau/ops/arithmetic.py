@@ -102,7 +102,8 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
         if isinstance(alpha, float) and kind in "bui":
             if isinstance(input, TensorBase) and dtype_of(input).kind not in "bui":
                 return apply2(MUL, ops.cast(other, dtype_of(input)), alpha)
-            raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+            raise RuntimeError("For integral input tensors, alpha must not be a floating point number: the result "
+                               "could not hold the fractions. Pass an int, or convert the inputs with .float().")
         if isinstance(input, TensorBase) and (shape_of(input) or not shape_of(other)):
             common = promote_types(dtype_of(input), dtype_of(other))
             if common != dtype_of(other):           # the product is not rounded to the narrower dtype
@@ -142,8 +143,8 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """
     input = _scaled(other, tensor(input, "rsub"), alpha)
     if dtype_of(input).kind == "b":
-        raise RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert "
-                           "a mask, use the `~` or `logical_not()` operator instead.")
+        raise RuntimeError("Subtraction, the `-` operator, is not supported for a bool tensor. To invert a mask "
+                           "write ~mask or torch.logical_not(mask); for what two masks differ in, a ^ b.")
     if is_number(other):
         return apply1(RSUB_SCALAR, input, (other,))
     return call2(RSUB, input, other, "rsub")
@@ -232,7 +233,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     if rounding_mode == "trunc":
         return call2(DIV_TRUNC, input, other, "div")
     raise RuntimeError(
-        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+        f"div expected rounding_mode to be None, 'trunc' or 'floor', and it is '{rounding_mode}'")
 
 
 @public(inplace=True, samples=binary_samples(0.5, 3.0))
