@@ -141,9 +141,9 @@ def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: float
         tensor(value, "triplet_margin_loss", name, i + 1)
     n = [len(shape_of(v)) for v in (anchor, positive, negative)]
     if len(set(n)) != 1:
-        raise RuntimeError("triplet_margin_loss: The anchor, positive, and negative tensors are expected to have the "
-                           f"same number of dimensions, but got: anchor {n[0]}D, positive {n[1]}D, and negative "
-                           f"{n[2]}D inputs")
+        raise RuntimeError("triplet_margin_loss: anchor, positive and negative need the same number of dimensions, "
+                           f"and they have {n[0]}, {n[1]} and {n[2]}. Use unsqueeze(0) where the batch dimension is "
+                           "missing.")
     across = pairwise_distance(positive, negative, p, eps) if swap else None
     return _triplet(pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps), across, margin,
                     reduction)
@@ -178,8 +178,8 @@ def _check_matrix(function: str, input: Any, target: Any) -> tuple[Any, bool]:
     a: Any = tensor(input, function)
     shape = shape_of(a)
     if len(shape) > 2 or (shape and shape[-1] == 0):
-        raise RuntimeError(f"{function}: Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
-                           f"{list(shape)}")
+        raise RuntimeError(f"{function}: expected a non-empty vector, or a matrix whose rows are the samples (the "
+                           f"batch size may be 0); the input has shape {list(shape)}.")
     d = dtype_of(tensor(target, function, "target", 2))
     if d.name != "int64":
         raise RuntimeError(f"{function}: expected scalar type Long but found {_name(d)}: target holds class indices. Use "
@@ -218,9 +218,9 @@ def multi_margin_loss(input: Any, target: Any, p: int = 1, margin: float = 1.0, 
     n, c = shape_of(scores)
     labels = target.reshape(-1)
     if shape_of(labels)[0] != n or len(shape_of(target)) > 1:
-        raise RuntimeError("multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
-                           f"samples (batch size). Expected target size [{n}], but got {list(shape_of(target))}. Input "
-                           f"has shape {list(shape_of(input))}.")
+        raise RuntimeError("multi_margin_loss: target tensor should be 1-D, one class per row of the input. "
+                           f"Expected target size [{n}], but got {list(shape_of(target))}. Input has shape "
+                           f"{list(shape_of(input))}.")
     if weight is not None and shape_of(weight) != (c,):
         raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {c} but got {list(shape_of(weight))}")
     values = array_of(labels)
