@@ -71,7 +71,7 @@ def _pool(nd: int, input: Any, kernel_size: Any, output_size: Any, output_ratio:
     t: Any = tensor(input, function)
     shape = shape_of(t)
     if output_size is None and output_ratio is None:
-        raise ValueError(f"{function} requires specifying either an output_size or an output_ratio")
+        raise ValueError(f"{function} needs the size of its result: pass either output_size or output_ratio.")
     d = dtype_of(t)
     if d.kind == "c" or not is_float(d):
         raise NotImplementedError(f'"{function}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert input to '
