@@ -266,7 +266,8 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType 
     """
     if not is_float(dtype_of(tensor(input, "nanmean"))):
         raise RuntimeError(
-            f"nanmean(): expected input to have floating point or complex dtype but got {dtype_of(input).name}")
+            f"nanmean(): expected input to have floating point or complex dtype, and it has {dtype_of(input).name}. "
+            "Use .float(), or mean(dtype=torch.float32): integers have no NaN.")
     there = apply1(PRIMITIVES["isnan"], input.detach())
     total = nansum(input, dim, keepdim, dtype=dtype)
     n = make(np.subtract(count(shape_of(input), as_dim(dim)), array_of(sum(there, dim, keepdim))).astype(dtype_of(total)))
