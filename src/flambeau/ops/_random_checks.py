@@ -62,7 +62,8 @@ def uniform_bounds(low: float, high: float, dtype: np.dtype) -> None:
         if not -largest <= bound <= largest:
             raise RuntimeError(f"{word} is out of bounds for {dtype.name}: uniform_ got {word}={bound:g}")
     if low > high:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range; here from={low:g} is above to={high:g}. "
+                           "Swap them.")
     if high - low > largest:
         raise RuntimeError(
             f"uniform_ expects to-from <= the largest {dtype.name}, but found to={high:g} and from={low:g}, whose "
@@ -137,8 +138,8 @@ def weights(p: np.ndarray, num_samples: int, replacement: bool) -> None:
         raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim, not {p.ndim}: give weights (C,) or (N, C)")
     if p.dtype.char not in _DIGITS:
         raise RuntimeError(
-            f"multinomial only supports floating-point dtypes for input, got: {_NAMES.get(p.dtype.name, p.dtype.name)}. "
-            "Convert the weights with .float().")
+            "multinomial only supports floating-point dtypes: the weights given are "
+            f"{_NAMES.get(p.dtype.name, p.dtype.name)}. Convert them with .float().")
     if num_samples <= 0:
         raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
     if not replacement and num_samples > p.shape[-1]:
