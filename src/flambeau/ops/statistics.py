@@ -110,8 +110,9 @@ def _variance_params(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bo
     shape = shape_of(input)
     dim = as_dim(dim)
     if count(shape, dim) <= correction and is_float(dtype_of(input)):
-        warn_user(f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor "
-                  "(input numel divided by output numel).")
+        warn_user(f"{name}(): degrees of freedom is <= 0: the correction is at least the number of elements that "
+                  "each output is computed from, and the result is inf or NaN. Lower the correction "
+                  "(unbiased=False means 0), or give more elements.")
     return dim, correction, keepdim
 
 
