@@ -61,8 +61,8 @@ def _checked(name: str, input: Any, factor: int, what: str) -> tuple:
     shape = tuple(shape_of(tensor(input, name)))
     if len(shape) < 3:
         raise RuntimeError(
-            f"{name} expects input to have at least 3 dimensions, but got input with {len(shape)} dimension(s): "
-            f"shape {list(shape)}, expected (*, C, H, W)"
+            f"{name} expects input to have at least 3 dimensions, (*, C, H, W), and this one has {len(shape)}: shape "
+            f"{list(shape)}"
         )
     if factor <= 0:
         raise RuntimeError(f"{name} expects a positive {what}, but got {factor}")
@@ -91,8 +91,9 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     shape = _checked("pixel_shuffle", input, upscale_factor, "upscale_factor")
     if shape[-3] % (upscale_factor * upscale_factor):
         raise RuntimeError(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
-            f"input.size(-3)={shape[-3]} is not divisible by {upscale_factor * upscale_factor}"
+            f"pixel_shuffle takes upscale_factor ** 2 = {upscale_factor * upscale_factor} channels for each channel "
+            f"of the result, and this does not divide input.size(-3)={shape[-3]}. Change the number of channels "
+            "before it."
         )
     return apply1(PIXEL_SHUFFLE, input, (int(upscale_factor),))
 
