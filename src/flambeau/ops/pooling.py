@@ -454,8 +454,9 @@ def _unpool(nd: int, input: Any, indices: Any, kernel_size: Any, stride: Any, pa
         raise RuntimeError(f"{function}: Input to {function} should be a {nd + 1}d or {nd + 2}d Tensor, but got a "
                            f"tensor with {len(shape)} dimensions")
     if shape != shape_of(at):
-        raise RuntimeError(f"{function}: Expected shape of indices to be same as that of the input tensor "
-                           f"({list(shape)}) but got indices tensor with shape: {list(shape_of(at))}")
+        raise RuntimeError(f"{function}: Expected shape of indices to be same as that of the input, {list(shape)}, "
+                           f"and it is {list(shape_of(at))}. Pass both as the pooling with return_indices=True "
+                           "returned them.")
     natural = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[len(shape) - nd:], steps, size, pads, strict=True)]
     if output_size is None:
         return apply_n(UNPOOL[nd], [t, at], (tuple(natural),))
