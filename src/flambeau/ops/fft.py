@@ -120,7 +120,8 @@ def _dims(t: TensorBase, s: Any, dim: Any) -> tuple[list[int], list[int]]:
     else:
         dims = list(range(n))
     if s is not None and len(s) != len(dims):
-        raise RuntimeError("When given, dim and shape arguments must have the same length")
+        raise RuntimeError("fft: dim and shape arguments must have the same length when both are given, one size "
+                           "for each dimension.")
     sizes = [shape_of(t)[d] if s is None or s[i] == -1 else int(s[i]) for i, d in enumerate(dims)]
     return dims, sizes
 
