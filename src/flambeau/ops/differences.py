@@ -125,8 +125,8 @@ def _check_weights(name: str, w: Any, kinds: str, what: str, n: int) -> None:
     if dtype_of(w).kind not in kinds:
         raise RuntimeError(f"cov(): expected {name} to have {what} dtype but got {name} with {dtype_of(w).name} dtype")
     if array_of(w).size != n:
-        raise RuntimeError(f"cov(): expected {name} to have the same numel as there are observations in the input but got "
-                           f"{array_of(w).size} != {n}")
+        raise RuntimeError(f"cov(): {name} needs one entry for each of the {n} observations (the columns of the "
+                           f"input), and has {array_of(w).size}.")
     if array_of(w).size and array_of(w).min() < 0:
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
@@ -145,8 +145,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     [[2.0, 4.0], [4.0, 8.0]]
     """
     if ndim(tensor(input, "cov")) > 2:
-        raise RuntimeError("cov(): expected input to have two or fewer dimensions but got an input with "
-                           f"{ndim(input)} dimensions")
+        raise RuntimeError("cov(): expected input to have two or fewer dimensions, variables by observations, and "
+                           f"it has {ndim(input)}. Call it for one matrix at a time, or under torch.vmap.")
     if dtype_of(input).kind == "b":
         raise RuntimeError("cov(): bool dtype is not supported for input")
     rows = input if ndim(input) == 2 else ops.reshape(input, (1, -1))
@@ -168,8 +168,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     if aweights is not None and correction != 0:
         divisor = total - correction * sum(w * ops.reshape(aweights, (-1,))) / total
     if (array_of(divisor) if isinstance(divisor, TensorBase) else divisor) <= 0:
-        warn_user("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of "
-                  "observations.")
+        warn_user("cov(): degrees of freedom is <= 0: there are no more observations than the correction "
+                  "subtracts, and the result is inf or NaN. Pass correction=0, or give more observations.")
         divisor = 0
     deviation = rows - ops.unsqueeze(center, 1)
     weighted = deviation if w is None else deviation * w
@@ -186,8 +186,8 @@ def corrcoef(input: Any) -> Any:
     [[1.0, -1.0], [-1.0, 1.0]]
     """
     if ndim(tensor(input, "corrcoef")) > 2:
-        raise RuntimeError("corrcoef(): expected input to have two or fewer dimensions but got an input with "
-                           f"{ndim(input)} dimensions")
+        raise RuntimeError("corrcoef(): expected input to have two or fewer dimensions, variables by observations, "
+                           f"and it has {ndim(input)}. Call it for one matrix at a time, or under torch.vmap.")
     c = cov(input)
     if ndim(c) == 0:
         return c / c
