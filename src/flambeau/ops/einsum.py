@@ -343,8 +343,8 @@ def einsum(*args: Any) -> Any:
     """
     if len(args) < 2:
         raise ValueError(
-            "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
-            "subscripts list"
+            "einsum(): nothing to compute on. Write einsum(equation, *operands) with at least one operand, or "
+            "einsum(operand, subscripts, ...) with a list of ints after each of them."
         )
     if isinstance(args[0], TensorBase):
         equation, operands = _from_sublists(args)
