@@ -44,8 +44,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     d = array_dtype(dtype, "tensor")
     if isinstance(data, TensorBase):
         warn_user(
-            "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).")
+            "torch.tensor() was given a tensor. To copy construct from a tensor, use x.detach().clone(), followed "
+            "by .requires_grad_(True) where the copy is to collect gradients: this says what torch.tensor(x) does, "
+            "which copies the values and leaves the graph.")
         if data._array is None and (device is None or as_device(device) is META):
             return finish_meta(data, d, requires_grad)
         a = array_of(data)
@@ -76,12 +77,11 @@ def share_array(a: Any) -> np.ndarray:
     """A view of a NumPy array whose memory a tensor may use."""
     if any(step < 0 for step in a.strides):
         raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-            "currently "
-            "supported. Make a copy of the array first: torch.from_numpy(array.copy()).")
+            "At least one stride in the given numpy array is negative (as after a[::-1]), and a tensor has no "
+            "negative strides. Make a copy of the array first: torch.from_numpy(array.copy()).")
     if a.size and any(step % a.itemsize for step in a.strides):
-        raise ValueError("given numpy array strides not a multiple of the element byte size. Make a copy of the array "
-                         "first.")
+        raise ValueError("The given numpy array has strides that are not a multiple of its element size. Make a "
+                         "copy of the array first: array.copy().")
     a = checked_array(a)
     if not a.flags.writeable:
         warn_once("not writable array",
@@ -208,9 +208,8 @@ def buffer_array(buffer: Any, dtype: np.dtype, count: int, offset: int) -> np.nd
     if length == 0 or count == 0:
         raise ValueError(f"both buffer length ({length}) and count ({count}) must not be 0")
     if not 0 <= offset < length:
-        raise ValueError(f"offset ({offset} bytes) must be non-negative and no greater than buffer length ({length} "
-                         "bytes) "
-                         "minus 1")
+        raise ValueError(f"offset ({offset} bytes) must be non-negative and lie inside the buffer, which has "
+                         f"{length} bytes: at most {length - 1}")
     if count < 0:
         if (length - offset) % item:
             raise ValueError(f"buffer length ({length - offset} bytes) after offset ({offset} bytes) must be a "
