@@ -309,8 +309,9 @@ def new_tensor(self: Any, data: Any, *, dtype: Any = None, device: Any = None, r
     """A copy of the data with this tensor's dtype and device."""
     check_options(layout, pin_memory)
     if isinstance(data, TensorBase):
-        warn_user("To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                  "sourceTensor.detach().clone().requires_grad_(True), rather than tensor.new_tensor(sourceTensor).")
+        warn_user("new_tensor() was given a tensor. To copy construct from a tensor, use x.detach().clone(), "
+                  "followed by .requires_grad_(True) where the copy is to collect gradients: this says what "
+                  "new_tensor(x) does, which copies the values and leaves the graph.")
         data = array_of(data)
     d = array_dtype(dtype, "new_tensor") or dtype_of(self)
     return to_device(finish(from_data(data, d), requires_grad), self.device if device is None else device)
