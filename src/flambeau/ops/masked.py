@@ -135,8 +135,8 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     key = tuple(slice(None) if i is None else i for i in indices)
     plan = parse(key, shape_of(x))
     if dtype_of(tensor(values, "index_put", "values", 3)) != dtype_of(x):
-        raise RuntimeError(f"Index put requires the source and destination dtypes match, got {x.dtype} for the destination "
-                           f"and {values.dtype} for the source.")
+        raise RuntimeError("Index put requires the source and destination dtypes match: the destination is "
+                           f"{x.dtype} and the source is {values.dtype}. Convert the source with .to({x.dtype}).")
     if not accumulate:
         return apply_n(INDEX_PUT, [x, values], (plan,))
     return apply_n(INDEX_PUT_ADD, [x, values], (plan,))
