@@ -68,7 +68,8 @@ def _nll_checked(name: str, input: Any, target: Any, weight: Any, reduction: str
                            f"{list(shape)} target is {shape[0]} class indices, got shape {list(labels)}.{hint}")
     if n == 1 and labels:
         if labels != (1,):
-            raise ValueError(f"{name}: For 1D input, 1D target must have size 1, but got target size: {labels[0]}")
+            raise ValueError(f"{name}: a 1D input is one sample, so its target has one element, and this target has "
+                             f"{labels[0]}. Give the input a batch dimension, or target[i].")
         target = target.reshape(())
     d = dtype_of(target)
     if d is not _LONG and d is not _BYTE:
@@ -160,7 +161,14 @@ def _cross_samples(t: Any) -> list:
 
 
 @functional(_cross_samples, errors=lambda t: [
-    *_errors(t), (call(t(3, 4), _labels(t, 3, 4, high=4)), RuntimeError, "Expected floating point type for target"),
+    *_errors(t), (call(t(3, 4), _labels(t, 3, 4, high=4)), RuntimeError, "cross_entropy: Expected floating point "
+                                                                         "type for target with class "
+                                                                         f"probabilities, but it is {_name(d)}: "
+                                                                         f"target has input's shape {list(shape)}, "
+                                                                         "so that it is read as probabilities. "
+                                                                         "Class indices have no class dimension; "
+                                                                         "use target.float() if these are "
+                                                                         "probabilities."),
     (call(t(3, 4), t(3, 4), ignore_index=1), RuntimeError, "ignore_index is not supported for floating point target"),
     (call(t(3, 4), _labels(t, 3, high=4), label_smoothing=2.0), RuntimeError, "label_smoothing must be between")])
 def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: bool | None = None, ignore_index: int = -100,
@@ -224,9 +232,10 @@ def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: boo
 def _of_probabilities(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str, smoothing: float) -> Any:
     d, shape = dtype_of(target), shape_of(input)
     if not is_float(d):
-        raise RuntimeError("cross_entropy: Expected floating point type for target with class probabilities, got "
-                           f"{_name(d)}: target has input's shape {list(shape)}, so that it is read as probabilities. "
-                           "Class indices have no class dimension; use target.float() if these are probabilities.")
+        raise RuntimeError("cross_entropy: Expected floating point type for target with class probabilities, but "
+                           f"it is {_name(d)}: target has input's shape {list(shape)}, so that it is read as "
+                           "probabilities. Class indices have no class dimension; use target.float() if these are "
+                           "probabilities.")
     if ignore_index >= 0:
         raise RuntimeError("cross_entropy: ignore_index is not supported for floating point target (class "
                            "probabilities): give the ignored positions probability 0 for all classes.")
