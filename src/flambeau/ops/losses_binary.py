@@ -252,9 +252,9 @@ def kl_div(input: Any, target: Any, size_average: bool | None = None, reduce: bo
     by_batch = reduction == "batchmean" and size_average is None and reduce is None
     reduction = "sum" if by_batch else reduction_of(size_average, reduce, reduction)
     if reduction == "mean":
-        warn_user("reduction: 'mean' divides the total loss by both the batch size and the support size. "
-                  "'batchmean' divides only by the batch size, and aligns with the KL div math definition: use it "
-                  "for the divergence.")
+        warn_user("kl_div with reduction='mean' averages over all elements, which is not the Kullback-Leibler "
+                  "divergence: that is summed over the support and averaged over the batch, as "
+                  "reduction='batchmean' does. Use it for the divergence.")
     if not is_float(dtype_of(a)) or not is_float(dtype_of(target)):
         raise RuntimeError("kl_div: Integral inputs not supported: convert input and target to a floating dtype.")
     values = target.exp() * (target - a) if log_target else target.xlogy(target) - target * a
