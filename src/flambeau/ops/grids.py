@@ -61,8 +61,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         raise ValueError(f"Expected theta to have floating point type, but got {t.dtype}")
     n = len(sizes) - 2
     if n not in (2, 3):
-        raise NotImplementedError("affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
-                                  f"respectively. Got size {sizes}.")
+        raise NotImplementedError("affine_grid only supports 4D and 5D sizes: (N, C, H, W) for 2D transforms and "
+                                  f"(N, C, D, H, W) for 3D ones. Got size {sizes}.")
     if len(shape_of(t)) != 3 or shape_of(t)[1:] != (n, n + 1):
         raise ValueError(f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {sizes}. Got "
                          f"{t.shape}.")
@@ -189,7 +189,9 @@ def _sample(input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
     (call(t(1, 2, 4, 4), t(2, 3, 2, 2), align_corners=False), RuntimeError, "to have same batch size"),
     (call(t(1, 2, 4, 4), t(1, 3, 2, 3), align_corners=False), RuntimeError, "to have size 2 in last dimension"),
     (call(t(1, 2, 4, 4), t(1, 3, 2, 2), "some"), ValueError, "expected mode to be"),
-    (call(t(1, 2, 4, 4), t(1, 3, 2, 2), "nearest", "some"), ValueError, "expected padding_mode to be")])
+    (call(t(1, 2, 4, 4), t(1, 3, 2, 2), "nearest", "some"), ValueError, "nn.functional.grid_sample(): "
+                                                                        "padding_mode must be 'zeros', 'border' "
+                                                                        f"or 'reflection', not '{padding_mode}'")])
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Any:
     """input at the places of grid.
@@ -213,11 +215,11 @@ def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str
     """
     a, g = tensor(input, "grid_sample"), tensor(grid, "grid_sample", "grid", 2)
     if mode not in _MODES:
-        raise ValueError("nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but "
-                         f"got: '{mode}'")
+        raise ValueError("nn.functional.grid_sample(): mode must be 'bilinear', 'nearest' or 'bicubic', not "
+                         f"'{mode}'")
     if padding_mode not in _PADDINGS:
-        raise ValueError("nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', "
-                         f"but got: '{padding_mode}'")
+        raise ValueError("nn.functional.grid_sample(): padding_mode must be 'zeros', 'border' or 'reflection', not "
+                         f"'{padding_mode}'")
     if align_corners is None:
         _warn_corners("grid_sample and affine_grid")
         align_corners = False
