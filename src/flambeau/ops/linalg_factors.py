@@ -88,8 +88,8 @@ def _qr(a: TensorBase, mode: str) -> tuple:
 
 def _refuse_r(a: TensorBase) -> None:
     if requires(a) and grad_enabled():
-        raise RuntimeError("The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use "
-                           "linalg.qr(A, mode='reduced') if you are going to require gradients.")
+        raise RuntimeError("The derivative of linalg.qr depends on Q, and mode='r' does not compute it. Where "
+                           "gradients are wanted, use linalg.qr(A, mode='reduced').")
 
 
 @public(op=QR, namespaces=LINALG, method=False, samples=_matrix_samples,
@@ -107,8 +107,8 @@ def qr(A: Any, mode: str = "reduced") -> Any:
     """
     result_type = return_type("linalg_qr", "Q", "R")
     if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or "
-                           "'complete'")
+        raise RuntimeError(f"qr received unrecognized mode '{mode}': write 'reduced' (the default), 'complete' or "
+                           "'r'")
     t = matrices(A, "linalg.qr")
     if mode == "r":
         _refuse_r(t)
@@ -123,8 +123,8 @@ def torch_qr(input: Any, some: bool = True) -> Any:
     >>> flambeau.qr(flambeau.eye(2)).R.abs().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    warn_user("torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release. "
-              "Write torch.linalg.qr(A, 'reduced' if some else 'complete').")
+    warn_user("torch.qr is deprecated in favor of torch.linalg.qr: in new code write torch.linalg.qr(A, 'reduced' "
+              "if some else 'complete').")
     return return_type("qr", "Q", "R")(_qr(matrices(input, "linalg.qr"), "reduced" if some else "complete"))
 
 
