@@ -259,12 +259,13 @@ def solve(A: Any, B: Any, *, left: bool = True) -> Any:
     if len(sb) == 0:
         raise RuntimeError("linalg.solve: B must have at least 1 dimension")
     if dtype_of(a) != dtype_of(b):
-        raise RuntimeError(f"linalg.solve: Expected A and B to have the same dtype, but found A of type {dtype_of(a).name} "
-                           f"and B of type {dtype_of(b).name} instead")
+        raise RuntimeError(f"linalg.solve: Expected A and B to have the same dtype; A is {dtype_of(a).name} and B "
+                           f"is {dtype_of(b).name}. Convert one of them with .to().")
     vector = _is_vector(sa, sb)
     if vector and not left:
-        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side is not supported for left=False. In "
-                           "this case linalg.solve is equivalent to B / A.squeeze(-1)")
+        raise RuntimeError("linalg.solve: Vector broadcasting of the left hand side needs left=True. With "
+                           "left=False, A is one column per batch entry, and the solution is the division B / "
+                           "A.squeeze(-1)")
     if vector:
         b = ops.unsqueeze(b, -1)
     sb = shape_of(b)
