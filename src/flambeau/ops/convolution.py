@@ -429,8 +429,8 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     params = _windows("im2col", input, kernel_size, dilation, padding, stride)
     shape = shape_of(input)
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
-        raise RuntimeError("Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero "
-                           f"dimensions for input, but got: {list(shape)}")
+        raise RuntimeError("unfold: Expected 3D or 4D (batch mode) tensor, (C, H, W) or (N, C, H, W), of which N "
+                           f"alone may be 0; the input has shape {list(shape)}")
     blocks = _blocks(shape[-2:], *params)
     if min(blocks) < 1:
         raise RuntimeError(f"Given input with spatial size {shape[-2:]}, kernel_size={params[0]}, dilation={params[1]}, "
@@ -462,12 +462,12 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     size = _two(output_size, "output_size", 1)
     shape = shape_of(input)
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
-        raise RuntimeError("Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero "
-                           f"dimensions for input, but got: {list(shape)}")
+        raise RuntimeError("fold: Expected 2D or 3D (batch mode) tensor, (C * window size, L) or (N, C * window "
+                           f"size, L), of which N alone may be 0; the input has shape {list(shape)}")
     taps = params[0][0] * params[0][1]
     if shape[-2] % taps:
-        raise RuntimeError(f"Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
-                           f"input.size(1)={shape[-2]} and kernel_size={params[0]}.")
+        raise RuntimeError("fold: Expected size of input's dimension 1 to be divisible by the elements of a "
+                           f"window, {params[0]} (kernel_size), and it is input.size(1)={shape[-2]}.")
     blocks = _blocks(size, *params)
     if shape[-1] != blocks[0] * blocks[1] or min(blocks) < 1:
         raise RuntimeError(f"Given output_size={size}, kernel_size={params[0]}, dilation={params[1]}, "
