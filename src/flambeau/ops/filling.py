@@ -42,8 +42,8 @@ ZERO_ = primitive("zero_", np.zeros_like, inplace=lambda a, out: out.fill(0), po
 def _check(self: Any, value: Any) -> None:
     if isinstance(value, TensorBase):
         if shape_of(value):
-            raise RuntimeError("fill_ only supports 0-dimension value tensor but got tensor with "
-                               f"{len(shape_of(value))} dimensions.")
+            raise RuntimeError(f"fill_ only supports 0-dimension value tensor: this one has {len(shape_of(value))} "
+                               "dimensions. Take one element of it, or use copy_().")
     elif not is_number(value):
         raise TypeError(f"fill_() received an invalid combination of arguments: value must be a number or a Tensor, not "
                         f"{type(value).__name__}")
