@@ -41,12 +41,12 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
         tensor(t, "scaled_dot_product_attention", name, i + 1)
     names = [dtype_of(t).name for t in (query, key, value)]
     if len(set(names)) != 1:
-        raise RuntimeError("Expected query, key, and value to have the same dtype, but got query.dtype: "
-                           f"{names[0]} key.dtype: {names[1]} and value.dtype: {names[2]} instead.")
+        raise RuntimeError(f"Expected query, key, and value to have the same dtype: query is {names[0]}, key is "
+                           f"{names[1]}, value is {names[2]}. Convert them with .to(query.dtype).")
     dims = [len(shape_of(t)) for t in (query, key, value)]
     if min(dims) < 2:
-        raise RuntimeError("Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
-                           f"{dims[0]} key.dim: {dims[1]} and value.dim: {dims[2]} instead.")
+        raise RuntimeError("Expected query, key, and value to all be at least 2D, (..., length, features): query "
+                           f"has {dims[0]} dimensions, key {dims[1]}, value {dims[2]}.")
     if shape_of(query)[-1] != shape_of(key)[-1]:
         raise RuntimeError(f"scaled_dot_product_attention: query and key must have vectors of one size, got "
                            f"{list(shape_of(query))} and {list(shape_of(key))}")
@@ -56,9 +56,9 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
     if attn_mask is not None:
         d = dtype_of(tensor(attn_mask, "scaled_dot_product_attention", "attn_mask", 4))
         if d.kind != "b" and d.name != "float32" and d.name != names[0]:
-            raise RuntimeError("Expected attn_mask dtype to be bool or float or to match query dtype, but got "
-                               f"attn_mask.dtype: {d.name} and  query.dtype: {names[0]} instead. Use mask.bool(), "
-                               "where True means: may attend.")
+            raise RuntimeError("Expected attn_mask dtype to be bool, or that of the query, to be added to the "
+                               f"scores: the mask is {d.name} and the query is {names[0]}. Use mask.bool(), where "
+                               "True means: may attend.")
 
 
 def _samples(t: Any) -> list:
@@ -73,8 +73,14 @@ def _samples(t: Any) -> list:
 @public(namespaces=("nn.functional",), method=False, out=False, samples=_samples, errors=lambda t: [
     (call(t(2, 3, 4), t(2, 3, 4, dtype="float64"), t(2, 3, 4)), RuntimeError, "to have the same dtype"),
     (call(t(4), t(2, 3, 4), t(2, 3, 4)), RuntimeError, "2 dimensional"),
-    (call(t(2, 3, 4), t(2, 3, 4), t(2, 3, 4), t(3, 3, dtype="int64")), RuntimeError, "Expected attn_mask dtype to be "
-        "bool")])
+    (call(t(2, 3, 4), t(2, 3, 4), t(2, 3, 4), t(3, 3, dtype="int64")), RuntimeError, "Expected attn_mask dtype "
+                                                                                     "to be bool, or that of the "
+                                                                                     "query, to be added to the "
+                                                                                     "scores: the mask is "
+                                                                                     f"{d.name} and the query is "
+                                                                                     f"{names[0]}. Use "
+                                                                                     "mask.bool(), where True "
+                                                                                     "means: may attend.")])
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
                                  is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Any:
     """softmax(query key^T * scale + mask) value.
@@ -182,7 +188,8 @@ def multi_head_attention_forward(
         (output like query, weights (N, L, S) or None).
     """
     dims = len(shape_of(tensor(query, "multi_head_attention_forward", "query")))
-    _expect(dims in (2, 3), f"query should be unbatched 2D or batched 3D tensor but received {dims}-D query tensor")
+    _expect(dims in (2, 3), "query should be unbatched 2D, (length, features), or batched 3D; the query given has "
+                            f"{dims} dimensions")
     _expect(len(shape_of(key)) == dims and len(shape_of(value)) == dims,
             f"For {dims}-D `query`, expected `key` and `value` to be {dims}-D but found {len(shape_of(key))}-D and "
             f"{len(shape_of(value))}-D tensors respectively")
