@@ -54,9 +54,9 @@ def _per_dimension(value: Any, n: int, what: str, inner: tuple) -> tuple:
     if not isinstance(value, (tuple, list)):
         return (value,) * n
     if len(value) != n:
-        raise ValueError(f"Input and {what} must have the same number of spatial dimensions, but got input with "
-                         f"spatial dimensions of {list(inner)} and {what} of {tuple(value)}. Please provide input "
-                         "tensor in (N, C, d1, d2, ...,dK) format, and one value for each of d1 ... dK.")
+        raise ValueError(f"interpolate: {what} must have one value for each spatial dimension of the input; the "
+                         f"input is read as (N, C, d1, d2, ...) and its spatial dimensions are {list(inner)}, while "
+                         f"{what} is {tuple(value)}.")
     return tuple(value)
 
 
@@ -69,7 +69,8 @@ def _sizes(inner: tuple, size: Any, scale_factor: Any, mode: str, recompute: boo
         raise ValueError("interpolate: either size or scale_factor should be defined")
     if size is not None:
         if recompute:
-            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
+            raise ValueError("recompute_scale_factor is not meaningful beside size, which already fixes the scale. "
+                             "Drop one of them.")
         sizes = _per_dimension(size, n, "output size", inner)
         if any(isinstance(s, float) for s in sizes):
             raise TypeError(f"interpolate: expected size to be one of int or a tuple of {n} ints, but got {sizes}")
@@ -94,7 +95,9 @@ def _samples(t: Any) -> list:
     (call(t(1, 2, 3, 3), (2,)), ValueError, "same number of spatial dimensions"),
     (call(t(1, 2, 3, 3), 2, mode="linear"), NotImplementedError, "Got 4D input, but linear mode needs 3D input"),
     (call(t(1, 2, 3, 3), 0), RuntimeError, "should be greater than 0"),
-    (call(t(1, 2, 3, 3), 2, align_corners=True), ValueError, "align_corners option can only be set")])
+    (call(t(1, 2, 3, 3), 2, align_corners=True), ValueError, "align_corners only means something where values "
+                                                             "are interpolated (linear, bilinear, bicubic, "
+                                                             f"trilinear), not with {mode}. Leave it out.")])
 def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
                 align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
                 antialias: bool = False) -> Any:
@@ -118,8 +121,8 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
     shape = shape_of(t)
     n = len(shape) - 2
     if align_corners is not None and mode in ("nearest", "area", "nearest-exact"):
-        raise ValueError("align_corners option can only be set with the interpolating modes: linear | bilinear | "
-                         f"bicubic | trilinear, not with {mode}")
+        raise ValueError("align_corners only means something where values are interpolated (linear, bilinear, "
+                         f"bicubic, trilinear), not with {mode}. Leave it out.")
     sizes, scales = _sizes(shape[2:], size, scale_factor, mode, recompute_scale_factor)
     if antialias and not (mode in ("bilinear", "bicubic") and n == 2):
         raise ValueError("interpolate: antialias is restricted to bilinear and bicubic modes and 4-D input, got "
@@ -134,7 +137,8 @@ def interpolate(input: Any, size: Any = None, scale_factor: Any = None, mode: st
             "Input Error: Only 3D, 4D and 5D input Tensors supported for the modes: nearest | linear | bilinear | "
             f"bicubic | trilinear | area | nearest-exact (got {n + 2}D and {mode})")
     if min(sizes) <= 0 or 0 in shape[2:]:
-        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input {shape[2:]} output {sizes}")
+        raise RuntimeError("Input and output sizes should be greater than 0: the input has spatial size "
+                           f"{shape[2:]}, the output {sizes}")
     d = dtype_of(t)
     if d.kind == "c" or (not is_float(d) and d.name != "uint8"):
         raise NotImplementedError(f'"{_NODES[mode, n]}" not implemented for {str(dtype_of_array(d))[6:]!r}: convert '
