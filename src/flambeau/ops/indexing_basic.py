@@ -184,12 +184,13 @@ def setitem(t: TensorBase, key: Any, value: Any) -> None:
         value = state.ops.cast(value, array_of(t).dtype) if len(shape_of(value)) == 0 else value
         if value.dtype is not t.dtype:
             raise RuntimeError(
-                f"Index put requires the source and destination dtypes match, got {t.dtype} for the destination and "
-                f"{value.dtype} for the source. Convert the value with .to({t.dtype}).")
+                f"Index put requires the source and destination dtypes match: the destination is {t.dtype} and the "
+                f"source is {value.dtype}. Convert the value with .to({t.dtype}).")
     if value._array is not None and t._array is not None and surely_overlap(t._array, value._array):
         raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-            "location. Please clone() the tensor before performing the operation.")
+            "unsupported operation: some elements of the input tensor and of the one written to share a single "
+            "memory location, so that the result would depend on the order of the writes. Assign a clone() of the "
+            "value.")
     apply_inplace(INDEX_PUT, [t, value], (plan,))
 
 
