@@ -272,7 +272,7 @@ def product(a: TensorBase, b: TensorBase) -> Any:
         return apply2(MM, a, b)
     if na == 0 or nb == 0:
         raise RuntimeError(
-            f"both arguments to matmul need to be at least 1D, but they are {na}D and {nb}D. Use * for a scalar."
+            f"both arguments to matmul need to be at least 1D; these are {na}D and {nb}D. Use * for a scalar."
         )
     if nb == 1 and na == 1:
         return apply2(DOT, a, b)
