@@ -251,9 +251,9 @@ def batch_norm(input: Any, running_mean: Any, running_var: Any, weight: Any = No
     a = tensor(input, "batch_norm")
     shape = shape_of(a)
     if training and len(shape) > 1 and prod(shape) == shape[1] and shape[0]:
-        raise ValueError("batch_norm: Expected more than 1 value per channel when training, got input size "
-                         f"{_size_text(shape)}: the result would be all zeros. Use a larger batch, drop the last one "
-                         "(DataLoader(drop_last=True)), or call model.eval().")
+        raise ValueError("batch_norm: Expected more than 1 value per channel when training: with input size "
+                         f"{_size_text(shape)} each value is its own mean, and the result would be all zeros. Use a "
+                         "larger batch, drop the last one (DataLoader(drop_last=True)), or call model.eval().")
     return normalise_batch(a, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -277,7 +277,7 @@ def normalise_batch(a: Any, running_mean: Any, running_var: Any, weight: Any, bi
     if running_mean is None and running_var is None:
         return apply_n(BATCH, [a, weight, bias], (eps,))[0]
     if running_mean is None or running_var is None:
-        raise ValueError("batch_norm: running_mean and running_var must either both be None or neither be None")
+        raise ValueError("batch_norm: running_mean and running_var go together: give both of them, or None for both")
     out, _, _, new_mean, new_var = apply_n(BATCH_UPDATE, [a, weight, bias, running_mean, running_var],
         (float(momentum), eps))
     if prod(shape):
@@ -418,19 +418,20 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     a = tensor(input, "group_norm")
     shape = shape_of(a)
     if len(shape) < 2:
-        raise RuntimeError(f"group_norm: Expected at least 2 dimensions for input tensor but received {len(shape)}")
+        raise RuntimeError(f"group_norm: Expected at least 2 dimensions, (N, C, ...), and the input has {len(shape)}")
     if num_groups < 1:
         raise RuntimeError(f"group_norm: Expected num groups to be greater than 0, got {num_groups}")
     if shape[0] and prod(shape) and shape[0] * (shape[1] // num_groups) * prod(shape[2:]) == 1:
-        raise ValueError("group_norm: Expected more than 1 value per channel when training, got input size "
-                         f"{list(shape)}")
+        raise ValueError("group_norm: Expected more than 1 value per channel when training: with input size "
+                         f"{list(shape)} each group holds a single value, and the result would be all zeros. Use "
+                         "fewer groups.")
     if shape[1] % num_groups:
         raise RuntimeError("Expected number of channels in input to be divisible by num_groups, but got input of shape "
                            f"{list(shape)} and num_groups={num_groups}")
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and shape_of(p) != shape[1:2]:
-            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but "
-                               f"got {name} of shape {list(shape_of(p))} and input of shape {list(shape)}")
+            raise RuntimeError(f"group_norm: {name} needs one value for each channel of the input; {name} has shape "
+                               f"{list(shape_of(p))} and the input has shape {list(shape)}")
     _check_dtype("GroupNormKernelImpl", a, weight, bias)
     return apply_n(GROUP, [a, weight, bias], (int(num_groups), eps))[0]
 
@@ -444,8 +445,14 @@ public(namespaces=("torch", "nn.functional"), method=False, out=False, samples=l
 @_functional(lambda t: [call(t(2, 3, 4), None, None, t(3), t(3)), call(t(2, 3, 2, 2)),
                         call(t(2, 3, 4), t(3, grad=False), t(3, low=0.5, high=2.0, grad=False), t(3), None, False),
                         call(t(2, 3, 4), t(3, grad=False), t(3, low=0.5, high=2.0, grad=False), momentum=0.4)],
-             lambda t: [(call(t(2, 3)), ValueError, "Expected more than 1 spatial element when training"),
-                        (call(t(2, 3, 1)), ValueError, "Expected more than 1 spatial element when training")])
+             lambda t: [(call(t(2, 3)), ValueError, "instance_norm: Expected more than 1 spatial element when "
+                                                    f"training: with input size {_size_text(shape)} the result "
+                                                    "would be all zeros. Leave out the norm at this size, or call "
+                                                    "model.eval() with running statistics."),
+                        (call(t(2, 3, 1)), ValueError, "instance_norm: Expected more than 1 spatial element when "
+                                                       f"training: with input size {_size_text(shape)} the result "
+                                                       "would be all zeros. Leave out the norm at this size, or "
+                                                       "call model.eval() with running statistics.")])
 def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None,
                   use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5) -> Any:
     """Each channel of each sample with mean 0 and variance 1, scaled by weight and shifted by bias.
@@ -471,8 +478,9 @@ def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None,
     if not use_input_stats:
         return normalise_batch(a, running_mean, running_var, weight, bias, False, momentum, eps)
     if prod(shape[2:]) == 1:
-        raise ValueError("instance_norm: Expected more than 1 spatial element when training, got input size "
-                         f"{_size_text(shape)}")
+        raise ValueError("instance_norm: Expected more than 1 spatial element when training: with input size "
+                         f"{_size_text(shape)} the result would be all zeros. Leave out the norm at this size, or "
+                         "call model.eval() with running statistics.")
     _check_dtype("instance_norm", a, weight, bias, running_mean, running_var)
     _check_channels("instance_norm", shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     out = apply_n(INSTANCE, [a, weight, bias], (eps,))[0]
