@@ -139,7 +139,8 @@ def _checked_split(name: str, t: Any, size: int, dim: int) -> int:
     if size < 0:
         raise RuntimeError(f"{name} expects split_size be non-negative, but got split_size={size}")
     if size == 0 and shape[d] != 0:
-        raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {shape[d]}")
+        raise RuntimeError(f"split_size can only be 0 if the dimension is empty, and it has size {shape[d]}. Give a "
+                           "positive size.")
     return d
 
 
