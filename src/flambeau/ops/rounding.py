@@ -199,7 +199,8 @@ def heaviside(input: Any, values: Any) -> Any:
     """
     tensors_only("heaviside", input, values, "values")
     if dtype_of(input) != dtype_of(values):
-        raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
+        raise RuntimeError("heaviside is not implemented for tensors with different dtypes. Convert one of them "
+                           "with .to().")
     return apply2(HEAVISIDE, input, values)
 
 
