@@ -82,8 +82,9 @@ def _check_info(name: str, info: TensorBase) -> None:
     if failed.any():
         i = int(np.flatnonzero(failed)[0])
         where = f" (Batch element {i}):" if array_of(info).ndim else ""
-        raise RuntimeError(f"{name}:{where} U[{failed[i]},{failed[i]}] is zero and using it on lu_solve would result in a "
-                           "division by zero. For the factors alone, call linalg.lu(A) or linalg.lu_factor_ex(A).")
+        raise RuntimeError(f"{name}:{where} U[{failed[i]},{failed[i]}] is zero: the matrix is singular, and "
+                           "lu_solve would divide by this zero. For the factors alone, call linalg.lu(A) or "
+                           "linalg.lu_factor_ex(A).")
 
 
 def _samples(t: Any) -> list:
@@ -232,8 +233,8 @@ def linalg_lu_solve(LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint:
 @public(samples=lambda t: [call(t(3, 2), t(3, 3), t(values=[2, 3, 3], dtype="int32"))])
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any) -> Any:
     """Deprecated: `linalg.lu_solve`, whose arguments are in another order."""
-    warn_user("torch.lu_solve is deprecated in favor of torch.linalg.lu_solve and will be removed in a future PyTorch "
-              "release. Write torch.linalg.lu_solve(LU, pivots, B).")
+    warn_user("torch.lu_solve is deprecated in favor of torch.linalg.lu_solve: in new code write "
+              "torch.linalg.lu_solve(LU, pivots, B).")
     return _lu_solve("linalg.lu_solve", matrices(LU_data, "linalg.lu_solve", True), LU_pivots,
                      matrices(input, "linalg.lu_solve", False, "B"), True, False)
 
