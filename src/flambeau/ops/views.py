@@ -141,8 +141,8 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     targets = (destination,) if isinstance(destination, int) else tuple(destination)
     if len(sources) != len(targets):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({list(sources)} dims) should contain the "
-            f"same number of dims as destination ({list(targets)} dims)"
+            "movedim: Invalid source or destination dims: each source dimension needs a destination, and there are "
+            f"{list(sources)} sources and {list(targets)} destinations"
         )
     sources = tuple(one_dim(d, n) for d in sources)
     targets = tuple(one_dim(d, n) for d in targets)
@@ -195,9 +195,9 @@ def _reversed_axes(input: TensorBase) -> Any:
     n = len(shape_of(input))
     if n not in (0, 2):
         warn_user(
-            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated. Consider "
-            "`x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse "
-            "the dimensions of a tensor.")
+            "The use of `x.T` on tensors of dimension other than 2, which reverses all dimensions, is deprecated. "
+            "Write x.mT to transpose the matrices of a batch; to reverse the dimensions, x.permute(*range(x.ndim - "
+            "1, -1, -1)).")
     return apply1(PERMUTE, input, (tuple(range(n - 1, -1, -1)),))
 
 
