@@ -58,9 +58,8 @@ def _check(function: str, input: Any, weight: Any) -> None:
     d = dtype_of(input)
     if d is not _LONG and d is not _INT:
         raise RuntimeError(
-            f"{function}: Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, "
-            f"Int; but got {str(dtype_of_array(d))} instead (expected scalar type Long but found {d.name}). Use "
-            "input.long() if these are indices.")
+            f"{function}: 'indices' must be of scalar type Long or Int, and is {str(dtype_of_array(d))} (expected "
+            f"scalar type Long but found {d.name}). Use input.long() if these are indices.")
 
 
 def _padding(value: int | None, n_rows: int) -> int:
@@ -160,18 +159,18 @@ def _bags(input: TensorBase, offsets: Any, include_last: bool) -> tuple[np.ndarr
     values = array_of(input)
     if values.ndim == 2:
         if offsets is not None:
-            raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of "
-                             f"fixed length sequences. However, found offsets of type {type(offsets)}")
+            raise ValueError("embedding_bag: with a 2D input each row is one bag, and offsets has to be None; it "
+                             f"is of type {type(offsets)}. Flatten the input to give the bags by offsets.")
         return values.reshape(-1), np.repeat(np.arange(len(values)), values.shape[1]), len(values)
     if values.ndim != 1:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {values.ndim}")
+        raise ValueError(f"embedding_bag: input has to be 1D or 2D, and has {values.ndim} dimensions")
     if offsets is None or len(shape_of(offsets)) != 1:
         got = None if offsets is None else f"dimension {len(shape_of(offsets))}"
         raise ValueError(f"offsets has to be a 1D Tensor but got {got}: it gives where each bag begins in a 1D input")
     starts = array_of(offsets).astype(np.int64)
     if starts.size and starts[0] != 0:
-        raise RuntimeError("offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from "
-                           f"position 0. However, got {starts[0]}")
+        raise RuntimeError("embedding_bag: offsets[0] has to be 0, because the first bag starts with the first "
+                           f"index, and it is {starts[0]}")
     if starts.size and starts[-1] > len(values):
         raise RuntimeError(f"offsets[-1] can not be greater than input's length {len(values)} but got offsets[-1] of "
                            f"{starts[-1]}")
@@ -232,13 +231,14 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"mode has to be one of sum, mean or max, got {mode!r}")
     if per_sample_weights is not None and mode != "sum":
-        raise NotImplementedError("embedding_bag: per_sample_weights was not None. per_sample_weights is only "
-                                  f"supported for mode='sum' (got mode='{mode}').")
+        raise NotImplementedError("embedding_bag: per_sample_weights was not None, and only mode='sum' has weights "
+                                  f"(got mode='{mode}'). For a weighted mean, divide them by their sums first.")
     if per_sample_weights is not None and shape_of(per_sample_weights) != shape_of(input):
-        raise ValueError(f"embedding_bag: If per_sample_weights ({list(shape_of(per_sample_weights))}) is not None, "
-                         f"then it must have the same shape as the input ({list(shape_of(input))})")
+        raise ValueError("embedding_bag: per_sample_weights holds one weight for each index, so its shape must be "
+                         f"that of the input: {list(shape_of(per_sample_weights))} is not {list(shape_of(input))}")
     if mode == "max" and scale_grad_by_freq:
-        raise RuntimeError("embedding_bag: max mode does not support scaling the gradient by the frequency")
+        raise RuntimeError("embedding_bag: max mode does not support scale_grad_by_freq. Use mode='sum' or 'mean', "
+                           "or leave it out.")
     values, bag, n_bags = _bags(input, offsets, include_last_offset)
     padding = _padding(padding_idx, shape_of(weight)[0])
     if max_norm is not None:
