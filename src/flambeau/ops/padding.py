@@ -101,8 +101,8 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
         raise RuntimeError("Length of pad must be even but instead it equals " + str(len(pads)))
     if len(pads) > 2 * n:
         raise RuntimeError(
-            f"Length of pad should be no more than twice the number of dimensions of the input. Pad length is "
-            f"{len(pads)} while the input has {n} dimensions."
+            f"Length of pad should be no more than twice the number of dimensions: pad has {len(pads)} entries, two "
+            f"for each padded dimension, and the input has {n} dimensions."
         )
     return apply1(CONSTANT, input, (pads, _number(value)))
 
@@ -113,8 +113,8 @@ def _check_size(mode: str, shape: tuple, pads: tuple) -> None:
         n = shape[axis]
         if mode == "reflect" and (before >= n or after >= n):
             raise RuntimeError(
-                f"Argument #{4 + 2 * k}: Padding size should be less than the corresponding input dimension, but got: "
-                f"padding ({before}, {after}) at dimension {axis} of input {list(shape)}"
+                f"Padding size should be less than the size of the dimension it reflects: padding ({before}, "
+                f"{after}) (argument #{4 + 2 * k}) at dimension {axis} of input {list(shape)}"
             )
         if mode == "circular" and (before > n or after > n):
             raise RuntimeError(
@@ -153,7 +153,10 @@ def _pad_samples(t: Any) -> list:
     samples=_pad_samples,
     errors=lambda t: [
         (call(t(2, 3), (1, 1, 1)), RuntimeError, "Padding length must be divisible by 2"),
-        (call(t(2, 3, 4), (5, 5), "reflect"), RuntimeError, "Padding size should be less than"),
+        (call(t(2, 3, 4), (5, 5), "reflect"), RuntimeError, "Padding size should be less than the size of the "
+                                                            f"dimension it reflects: padding ({before}, {after}) "
+                                                            f"(argument #{4 + 2 * k}) at dimension {axis} of input "
+                                                            f"{list(shape)}"),
         (call(t(4), (1, 1), "reflect"), NotImplementedError, "Supported combinations"),
         (call(t(2, 3, 4), (1, 1), "foo"), NotImplementedError, "Unrecognised padding mode"),
     ],
@@ -181,8 +184,8 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
         raise RuntimeError(f"Padding length must be divisible by 2: pad has {len(pads)} numbers")
     if len(pads) > 2 * len(shape):
         raise RuntimeError(
-            f"Padding length should be less than or equal to two times the input dimension but got padding length "
-            f"{len(pads)} and input of dimension {len(shape)}"
+            f"Padding length should be at most twice the number of dimensions: pad has {len(pads)} entries and the "
+            f"input has {len(shape)} dimensions"
         )
     if mode == "constant":
         return apply1(CONSTANT, input, (pads, 0 if value is None else _number(value)))
