@@ -38,7 +38,8 @@ def reduction_of(size_average: bool | None, reduce: bool | None, reduction: str)
     """The reduction, by its name or by PyTorch's two old flags; ValueError for another name."""
     if size_average is not None or reduce is not None:
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-        warn_user(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
+        warn_user(f"size_average and reduce args are deprecated: write reduction='{reduction}', which means the "
+                  "same.")
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{reduction} is not a valid value for reduction: give 'none', 'mean' or 'sum'")
     return reduction
