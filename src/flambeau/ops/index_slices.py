@@ -121,8 +121,8 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
         check_fits(value, dtype_of(input))
         return apply_n(INDEX_FILL, inputs, (dim, value))
     if len(shape_of(value)) != 0:
-        raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                           f"{len(shape_of(value))} dimension(s).")
+        raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor; this one has "
+                           f"{len(shape_of(value))} dimension(s). Take one element of it, or use index_copy_.")
     if not value.requires_grad:
         return apply_n(INDEX_FILL, inputs, (dim, array_of(value)[()]))
     return apply_n(INDEX_FILL_TENSOR, [*inputs, value], (dim,))
