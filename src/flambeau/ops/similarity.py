@@ -63,7 +63,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     a: Any = tensor(x1, "cosine_similarity", "x1")
     b: Any = tensor(x2, "cosine_similarity", "x2", 2)
     if not is_float(dtype_of(a)) and not is_float(dtype_of(b)):
-        raise RuntimeError("cosine_similarity: expected common dtype to be floating point, yet common dtype is "
+        raise RuntimeError("cosine_similarity: expected common dtype to be floating point, and it is "
                            f"{dtype_of(a).name}. Use .float().")
     if shape_of(a) != shape_of(b):
         a, b = broadcast_tensors(a, b)
