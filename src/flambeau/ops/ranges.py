@@ -153,8 +153,8 @@ def range(start: Any = 0, end: Any = None, step: Any = 1, *, out: Any = None, dt
     tensor([0., 1., 2.])
     """
     warn_user(
-        "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).")
+        "torch.range is deprecated: unlike Python's range it includes the end. Use torch.arange, whose values lie "
+        "in [start, end); for those of torch.range add one step to the end.")
     check_options(layout, pin_memory)
     if end is None:
         start, end = 0, start
