@@ -258,7 +258,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
     [1.0, 6.0]
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+        raise RuntimeError(f"index_reduce(): reduce must be 'prod', 'mean', 'amax' or 'amin', not '{reduce}'.")
     x, s = tensor(input, "index_reduce"), tensor(source, "index_reduce", "source", 4)
     grid = k.index_grid(array_of(x), dim, array_of(tensor(index, "index_reduce", "index", 3)), array_of(s))
     return apply_n(SCATTER_REDUCE, [x, make(grid), s], (dim, reduce, bool(include_self)))
