@@ -74,9 +74,11 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
     if q is None:
         q = min(6, m, n)
     elif not 0 <= q <= min(m, n):
-        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}")
+        raise ValueError(f"q(={q}) must be a non-negative integer, at most the smaller side of the matrix, which is "
+                         f"{min(m, n)}")
     if niter < 0:
-        raise ValueError(f"niter(={niter}) must be non-negative integer")
+        raise ValueError(f"q(={q}) must be a non-negative integer, at most the smaller side of the matrix, which is "
+                         f"{min(m, n)}")
     if center:
         a = a - ops.mean(a, (len(shape_of(a)) - 2,), True)      # type: ignore[operator]
     return _lowrank(a, q, niter)
