@@ -377,8 +377,8 @@ class ParameterDict(Module):
     @staticmethod
     def _attribute(key: Any) -> str:
         if not isinstance(key, str):
-            raise TypeError("Index given to ParameterDict cannot be used as a key as it is not a string "
-                            f"(type is '{type(key).__name__}').")
+            raise TypeError("A key of ParameterDict must be a string, as it becomes an attribute name; this one is "
+                            f"of type '{type(key).__name__}'.")
         return key
 
     def __getitem__(self, key: str) -> Any:
