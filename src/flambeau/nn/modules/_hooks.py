@@ -62,8 +62,8 @@ def register_module_full_backward_pre_hook(hook: Callable) -> RemovableHandle:
 def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
     """hook(module, grad_input, grad_output) when the gradient of every module's input is known."""
     if GLOBAL.is_full_backward is False:
-        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks as a global "
-                           "Module hook. Please use only one of them.")
+        raise RuntimeError("Global Module hooks: regular backward hooks and full backward hooks cannot be mixed. "
+                           "Register all of them with register_module_full_backward_hook.")
     GLOBAL.is_full_backward = True
     return GLOBAL.add(GLOBAL.backward, hook)
 
@@ -71,8 +71,8 @@ def register_module_full_backward_hook(hook: Callable) -> RemovableHandle:
 def register_module_backward_hook(hook: Callable) -> RemovableHandle:
     """The old form of `register_module_full_backward_hook`: the gradients of the last operator's inputs."""
     if GLOBAL.is_full_backward is True:
-        raise RuntimeError("Cannot use both regular backward hooks and full backward hooks as a global "
-                           "Module hook. Please use only one of them.")
+        raise RuntimeError("Global Module hooks: regular backward hooks and full backward hooks cannot be mixed. "
+                           "Register all of them with register_module_full_backward_hook.")
     GLOBAL.is_full_backward = False
     return GLOBAL.add(GLOBAL.backward, hook)
 
@@ -186,8 +186,8 @@ class _BackwardHook:
             for hook in self.hooks:
                 result = hook(self.module, nothing, self.grad_outputs)
                 if result is not None and not (isinstance(result, tuple) and all(r is None for r in result)):
-                    raise RuntimeError("Backward hook for Modules where no input requires gradient should "
-                                       "always return None or None for all gradients.")
+                    raise RuntimeError("A backward hook returned a gradient for a Module where no input requires "
+                                       "gradient. Let it return None.")
             self.grad_outputs = None
         return local
 
@@ -242,16 +242,18 @@ class Hooks:
         """hook(module, grad_input, grad_output) when the module's input gradients are known; it may replace
         grad_input."""
         if self._is_full_backward_hook is False:
-            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single "
-                               "Module. Please use only one of them.")
+            raise RuntimeError("This Module has backward hooks of the other kind: regular backward hooks and full "
+                               "backward hooks cannot be mixed. Register all of them with "
+                               "register_full_backward_hook.")
         self._is_full_backward_hook = True
         return self._add(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: Callable) -> RemovableHandle:
         """The old form of `register_full_backward_hook`: the gradients of the last operator's inputs."""
         if self._is_full_backward_hook is True:
-            raise RuntimeError("Cannot use both regular backward hooks and full backward hooks on a single "
-                               "Module. Please use only one of them.")
+            raise RuntimeError("This Module has backward hooks of the other kind: regular backward hooks and full "
+                               "backward hooks cannot be mixed. Register all of them with "
+                               "register_full_backward_hook.")
         self._is_full_backward_hook = False
         return self._add(self._backward_hooks, hook, False)
 
@@ -282,8 +284,8 @@ class Hooks:
             if backward is not None:
                 if not isinstance(result, (TensorBase, tuple)):
                     warn_user(
-                        "For backward hooks to be called, module output should be a Tensor or a tuple of "
-                        f"Tensors but received {type(result)}")
+                        f"The backward hooks of this module do not run: its output is a {type(result)}, and they "
+                        "need a Tensor or a tuple of Tensors.")
                     return result
                 result = backward.outputs(result)
             if old_style:
@@ -297,8 +299,8 @@ class Hooks:
                         out = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
                         result = out if out is not None else result
                     except Exception as error:
-                        warn_user("module forward hook with ``always_call=True`` raised an exception "
-                                  f"that was silenced as another error was raised in forward: {error}")
+                        warn_user("A forward hook with always_call=True failed while the error of the forward "
+                                  f"itself was on its way; the hook's own error was: {error}")
             raise
 
     def _run_pre_hooks(self, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -307,8 +309,9 @@ class Hooks:
                 out = hook(self, args, kwargs)
                 if out is not None:
                     if not (isinstance(out, tuple) and len(out) == 2):
-                        raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, "
-                                           f"new_kwargs), but got {out}.")
+                        raise RuntimeError(f"A forward pre-hook registered with_kwargs returned {out}. Let it "
+                                           "return None (nothing changes) or a tuple of two, (new_args, "
+                                           "new_kwargs).")
                     args, kwargs = out
             else:
                 out = hook(self, args)
