@@ -45,9 +45,8 @@ class _InstanceNorm(_NormBase):
             if self.affine:
                 raise ValueError(f"expected input's size at dim={channel_dim} to match num_features "
                                  f"({self.num_features}), but got: {input.size(channel_dim)}.")
-            warn_user(f"input's size at dim={channel_dim} does not match num_features. You can silence "
-                      "this warning by not passing in num_features, which is not used because "
-                      "affine=False")
+            warn_user(f"input's size at dim={channel_dim} does not match num_features. Nothing depends on "
+                      "num_features with affine=False; give the right number.")
         result = F.instance_norm(input.unsqueeze(0) if unbatched else input, self.running_mean,
                                  self.running_var, self.weight, self.bias,
                                  self.training or not self.track_running_stats,
