@@ -53,8 +53,8 @@ class Conversion:
         """
         device, dtype, memory_format = _parse_to(args, kwargs)
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError("nn.Module.to only accepts floating point or complex dtypes, but got desired "
-                            f"dtype={dtype}")
+            raise TypeError("nn.Module.to only accepts floating point or complex dtypes: integers collect no "
+                            f"gradients; got dtype={dtype}")
 
         def convert(t: Any) -> Any:
             options: dict[str, Any] = {}
