@@ -159,9 +159,8 @@ class State:
             incompatible = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
                 if hook(module, incompatible) is not None:
-                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are "
-                                         "not expected to return new values, if incompatible_keys need to be "
-                                         "modified, it should be done inplace.")
+                    raise AssertionError("A hook of register_load_state_dict_post_hook returned a value. Let it "
+                                         "change incompatible_keys in place and return None.")
 
         load(self, values, "")
         if strict:
@@ -205,9 +204,9 @@ class State:
                                       f"from checkpoint, the shape in current model is {own.shape}.")
                     continue
             if own.is_meta and not value.is_meta and not assign:
-                warn_user(f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
-                          "parameter in the current model, which is a no-op. (Did you mean to pass "
-                          "`assign=True`?)")
+                warn_user(f"for {key}: the checkpoint has values and the parameter of the model is on the meta "
+                          "device, which has none, so that nothing is copied (a no-op). Pass `assign=True` to put "
+                          "the checkpoint's tensor into the model.")
                 continue
             with no_grad():
                 if assign:
