@@ -88,9 +88,8 @@ class RNNBase(Module):
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
                              f"being zeroed, got {dropout!r}")
         if dropout > 0 and self.num_layers == 1:  # type: ignore[operator]
-            warn_user("dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects "
-                      f"num_layers greater than 1, but got dropout={dropout} and num_layers={self.num_layers}. Put "
-                      "a Dropout layer after this one instead.")
+            warn_user(f"dropout={dropout} has no effect with num_layers={self.num_layers}: it lies between the "
+                      "layers, and none follows the last. Put a Dropout layer after this one instead.")
         for name, kind in (("hidden_size", int), ("num_layers", int), ("batch_first", bool)):
             value = getattr(self, name)
             if not isinstance(value, kind):
@@ -258,7 +257,7 @@ class RNN(RNNBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs.get("proj_size", 0):
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+            raise ValueError("proj_size is only supported for LSTM. Project the output with a Linear layer instead.")
         if len(args) > 3:
             nonlinearity, args = args[3], args[:3] + args[4:]
         else:
@@ -283,7 +282,7 @@ class GRU(RNNBase):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if "proj_size" in kwargs:
-            raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+            raise ValueError("proj_size is only supported for LSTM. Project the output with a Linear layer instead.")
         super().__init__("GRU", *args, **kwargs)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
