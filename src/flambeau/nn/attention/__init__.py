@@ -32,8 +32,7 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
     """
     chosen = [backends] if isinstance(backends, SDPBackend) else backends
     if not isinstance(chosen, list) or not all(isinstance(b, SDPBackend) for b in chosen):
-        raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
-                             f"{backends!r}")
+        raise AssertionError(f"Backend must be an instance of SDPBackend or a list of them, and is {backends!r}")
     yield
 
 
