@@ -275,8 +275,8 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
         value = getattr(module, tensor_name)
         original = Parameter(value.detach()) if value.requires_grad else value
     else:
-        raise ValueError("Cannot leave unparametrized (`leave_parametrized=False`) a tensor that is parametrized in terms "
-                         "of a sequence of tensors.")
+        raise ValueError("leave_parametrized=False needs a tensor that was parametrized from a single one; this "
+                         "one comes from a sequence. Pass leave_parametrized=True to keep its value.")
     delattr(type(module), tensor_name)
     del module.parametrizations[tensor_name]
     _register(module, tensor_name, original)
