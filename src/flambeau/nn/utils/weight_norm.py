@@ -62,7 +62,8 @@ class WeightNorm:
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """Deprecated: `parametrizations.weight_norm`. Here the parameters are name_g and name_v."""
-    warn_user("`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
+    warn_user("torch.nn.utils.weight_norm is deprecated: use torch.nn.utils.parametrizations.weight_norm, whose "
+              "result is the same.",
               FutureWarning)
     WeightNorm.apply(module, name, dim)
     return module
