@@ -100,8 +100,8 @@ class _Orthogonal(Module):
         n, k = Q.size(-2), Q.size(-1)
         if not hasattr(self, "base"):
             if self.orthogonal_map != "householder":
-                raise NotImplementedError("It is not possible to assign to the matrix exponential or the Cayley "
-                                          "parametrizations when use_trivialization=False.")
+                raise NotImplementedError("An orthogonal weight made by the matrix exponential or the Cayley map "
+                                          "can only be assigned to with use_trivialization=True.")
             return _packed_reflections(Q, transposed)
         if n == k:
             Q = Q.clone() if _is_orthogonal(Q) else _make_orthogonal(Q)
