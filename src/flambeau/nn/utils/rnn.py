@@ -212,8 +212,8 @@ def pad_packed_sequence(sequence: PackedSequence, batch_first: bool = False, pad
     longest, n = len(sizes), int(sizes[0])
     if total_length is not None:
         if total_length < longest:
-            raise ValueError("Expected total_length to be at least the length of the longest sequence in input, but "
-                             f"got total_length={total_length} and max sequence length being {longest}")
+            raise ValueError(f"Expected total_length to be at least the longest sequence's length, {longest}, and "
+                             f"it is total_length={total_length}")
         longest = total_length
     lengths = (sizes[:, None] > np.arange(n)).sum(0)
     _, step, place = _places(lengths)
