@@ -263,7 +263,8 @@ def aminmax(a: np.ndarray, dim: int | None = None, keepdim: bool = False) -> tup
         IndexError: the axis is empty.
     """
     if a.size == 0 and dim is None:
-        raise RuntimeError("aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity.")
+        raise RuntimeError("aminmax(): an empty dimension has no smallest or largest element (the operation has no "
+                           "identity).")
     axes = reduced_axes(dim, a.ndim)
     if a.size == 0:
         _check_not_empty("aminmax", a, axes)
