@@ -239,7 +239,8 @@ def check_quantile(name: str, a: np.ndarray, q: np.ndarray | float, interpolatio
         raise RuntimeError(f"{name}() input tensor must be non-empty")
     if interpolation not in INTERPOLATIONS:
         raise RuntimeError(
-            f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+            f"{name}() interpolation must be 'linear', 'lower', 'higher', 'midpoint' or 'nearest', not "
+            f"'{interpolation}'"
         )
     if isinstance(q, np.ndarray):
         if q.ndim > 1:
