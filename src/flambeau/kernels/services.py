@@ -233,8 +233,9 @@ def fit_write(op: Any, a: np.ndarray, x: Any) -> np.ndarray:
 
 
 def bool_subtraction() -> RuntimeError:
-    return RuntimeError("Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a "
-                        "mask, use the `~` or `logical_not()` operator instead; `^` or `logical_xor()` gives a difference.")
+    return RuntimeError("Subtraction, the `-` operator, is not supported for a bool tensor. To invert a mask write "
+                        "~mask or torch.logical_not(mask); for what two masks differ in, a ^ b or "
+                        "torch.logical_xor(a, b).")
 
 
 def explain(op: Any, arrays: tuple, error: Exception) -> Exception:
@@ -255,8 +256,8 @@ def explain(op: Any, arrays: tuple, error: Exception) -> Exception:
         if op.name == "sub" and "Bool" in kinds:
             return bool_subtraction()
         if op.name == "neg" and "Bool" in kinds:
-            return RuntimeError("Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert "
-                                "a mask, use the `~` or `logical_not()` operator instead.")
+            return RuntimeError("Negation, the `-` operator, is not supported for a bool tensor. To invert a mask "
+                                "write ~mask or torch.logical_not(mask).")
         return NotImplementedError(f'"{op.name}" not implemented for {kinds!r}. Convert the tensor to a dtype that has it.')
     return error
 
