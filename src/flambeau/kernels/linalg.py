@@ -49,8 +49,8 @@ def inv(a: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         i, k = first_zero_pivot(a) or (0, a.shape[-1])
         raise LinAlgError(
-            f"linalg.inv:{_batch(a, i)} The diagonal element {k} is zero, the inversion could not be completed because the "
-            "input matrix is singular. Use linalg.pinv or linalg.lstsq, or add a small multiple of torch.eye."
+            f"linalg.inv:{_batch(a, i)} The diagonal element {k} is zero after elimination: the input matrix is "
+            "singular. Use linalg.pinv or linalg.lstsq, or add a small multiple of torch.eye."
         ) from None
 
 
@@ -118,9 +118,8 @@ def cholesky(a: np.ndarray, upper: bool) -> np.ndarray:
         n = a.shape[-1]
         i, k = next((i, minor_of(m)) for i, m in enumerate(a.reshape(-1, n, n)) if minor_of(m))
         raise LinAlgError(
-            f"linalg.cholesky:{_batch(a, i)} The factorization could not be completed because the input is not "
-            f"positive-definite (the leading minor of order {k} is not positive-definite). Add a small multiple of "
-            "torch.eye to it, or use linalg.eigh.") from None
+            f"linalg.cholesky:{_batch(a, i)} The input is not positive-definite (its leading minor of "
+            f"order {k} is not). Add a small multiple of torch.eye to it, or use linalg.eigh.") from None
     return np.ascontiguousarray(adjoint(low)) if upper else low
 
 
