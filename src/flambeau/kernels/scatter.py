@@ -299,8 +299,8 @@ def _check_slices(name: str, a: np.ndarray, dim: int, index: np.ndarray, source:
         theirs.pop(dim)
     if mine != theirs and a.ndim and source.ndim:
         raise RuntimeError(
-            f"{name}_(): source tensor shape must match self tensor shape, excluding the specified dimension "
-            f"{dim}. Got self.shape = {list(a.shape)}, source.shape = {list(source.shape)}"
+            "index_add_(): the shape of source must match that of self in all but the indexed dimension. Got "
+            f"self.shape = [], source.shape = {list(source.shape)}"
         )
 
 
@@ -322,7 +322,7 @@ def index_add(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, al
     index = _vector("index_add", index)
     _check_slice_dtype("index_add", a, source)
     if a.ndim == 0 and source.ndim != 0:
-        raise RuntimeError("index_add_(): source tensor shape must match self tensor shape, excluding the specified "
+        raise RuntimeError("index_add_(): the shape of source must match that of self in all but the indexed "
                            f"dimension. Got self.shape = [], source.shape = {list(source.shape)}")
     _check_slices("index_add", a, dim, index, source)
     shape = a.shape or (1,)
@@ -453,8 +453,8 @@ def put(a: np.ndarray, index: np.ndarray, source: np.ndarray, accumulate: bool =
         )
     if index.dtype == np.int64 and index.size != source.size:
         raise IndexError(
-            "put_(): Expected source and index to have the same number of elements, but got source.numel() = "
-            f"{source.size}, index.numel() = {index.size}"
+            f"put_(): source needs one element for each index; source.numel() = {source.size}, index.numel() = "
+            f"{index.size}"
         )
     index = _wrapped("put", a, index)
     out = np.array(a, order="C")
