@@ -45,7 +45,9 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
                     f"{list(shape_of(root))}. Reduce it first (sum() or mean()), or pass gradient= with that shape: the "
                     "weights of a weighted sum of its elements.")
             if not state.is_float(dtype_of(root)) or dtype_of(root).kind == "c":
-                raise AutogradError("grad can be implicitly created only for real scalar outputs but got " + str(root.dtype))
+                raise AutogradError("grad can be implicitly created only for real scalar outputs, "
+                                    f"and this one is {root.dtype}. Pass its gradient, or call "
+                                    "backward on a real part." + str(root.dtype))
             seed = state.xp.ones_like(array_of(root))
             seeds.append(make(seed) if create else seed)
             continue
@@ -57,8 +59,8 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
                 f"{list(shape_of(root))}. A gradient has the shape of the tensor that it belongs to.")
         if (dtype_of(g).kind == "c") != (dtype_of(root).kind == "c"):
             raise RuntimeError(
-                "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
-                f"grad_output[{i}] has a dtype of {g.dtype} and output[{i}] has a dtype of {root.dtype}.")
+                f"grad_output[{i}] is {g.dtype} and output[{i}] is {root.dtype}: for complex Tensors the two need "
+                "the same dtype (Mismatch in dtype). Convert it with .to().")
         seeds.append(g if create else array_of(g))
     return seeds
 
@@ -159,8 +161,8 @@ def grad(
     tensor(12.)
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
-                         "allow_unused=False.")
+        raise ValueError("materialize_grads=True gives zeros for unused inputs and so implies allow_unused; it was "
+                         "given with allow_unused=False. Leave that out.")
     allow = materialize_grads if allow_unused is None else bool(allow_unused)
     roots, wanted = _as_list(outputs), _as_list(inputs)
     if grad_outputs is not None:
