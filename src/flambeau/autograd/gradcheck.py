@@ -67,10 +67,9 @@ class _Check:
 
     def not_reentrant(self, i: int, position: int, by: float) -> None:
         raise GradcheckError(
-            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
-            "different "
-            f"values, although analytical gradient matches numerical gradient. The tolerance for nondeterminism was "
-            f"{self.nondet_tol}; output {i} with respect to input {position} differs by {by:.3g}.")
+            "Backward is not reentrant: two runs with the same input and grad_output gave different gradients "
+            f"(output {i} with respect to input {position} differs by {by:.3g}; nondet_tol is {self.nondet_tol}). "
+            "Remove the randomness, or raise nondet_tol.")
 
     def slow_forward(self, who: str = "Jacobian computed with forward mode mismatch") -> None:
         for position in self.positions:
@@ -221,10 +220,8 @@ def _check_inputs(inputs: tuple) -> None:
         array = array_of(t)
         if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
             raise RuntimeError(
-                f"The {i}th input has a dimension with stride 0. gradcheck only supports inputs that are "
-                "non-overlapping to be able to "
-                "compute the numerical gradients correctly. You should call .contiguous on the input before passing "
-                "it to gradcheck.")
+                f"The {i}th input has a dimension with stride 0: changing one element changes others, so no "
+                "numerical gradient can be taken. Pass its .contiguous().")
     if not any_grad:
         raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have "
                          "requires_grad=True.")
