@@ -68,7 +68,8 @@ def get_gradient_edge(tensor: TensorBase) -> GradientEdge:
         RuntimeError: it does not.
     """
     if not requires(tensor):
-        raise AutogradError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+        raise AutogradError("No gradient edge: this Tensor does not require gradients. Call requires_grad_() on it "
+                            "first.")
     node = grad_fn(tensor)
     if node is None:
         return GradientEdge(accumulator(tensor), 0)
