@@ -57,8 +57,7 @@ class FunctionCtx:
         for t in tensors:
             if t is not None and not isinstance(t, TensorBase):
                 raise TypeError(
-                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes "
-                    "on ctx.")
+                    "save_for_forward expects all arguments to be tensors; keep other values as attributes of ctx.")
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
@@ -239,8 +238,8 @@ class Function(metaclass=FunctionMeta):
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """The gradients of the inputs from those of the outputs."""
         raise NotImplementedError(
-            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward "
-            "mode AD.")
+            "This custom autograd.Function has neither backward nor vjp, and backward mode needs one. Write "
+            "@staticmethod def backward(ctx, *grads).")
 
     vjp = backward
 
@@ -248,14 +247,15 @@ class Function(metaclass=FunctionMeta):
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The tangents of the outputs from those of the inputs: forward mode."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+            "This custom autograd.Function has no jvp, which forward mode needs. Write @staticmethod def jvp(ctx, "
+            "*tangents).")
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
         """The batched function, for torch.func.vmap."""
         raise NotImplementedError(
-            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
-            "generate_vmap_rule=True.")
+            "vmap over a custom autograd.Function needs either generate_vmap_rule=True in the class or its own "
+            "vmap staticmethod.")
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
