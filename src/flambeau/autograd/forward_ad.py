@@ -92,7 +92,8 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """
     if (_current_level if level is None else level) < 0 or not _levels:
         raise RuntimeError(
-            "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.")
+            "Trying to create a dual Tensor outside of a level of forward AD. Do it inside `with "
+            "forward_ad.dual_level():`.")
     for what, t in (("primal", tensor), ("tangent", tangent)):
         if not isinstance(t, TensorBase):
             raise TypeError(f"make_dual(): {what} must be a Tensor, not {type(t).__name__}")
@@ -100,10 +101,8 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
     if tuple(shape_of(tensor)) != tuple(shape_of(tangent)):
         raise RuntimeError(
-            "Trying to set a forward gradient that has a different size than that of the original Tensor, this is "
-            "not supported. "
-            f"Tensor is of size {list(shape_of(tensor))} while the given forward gradient is of size "
-            f"{list(shape_of(tangent))}.")
+            f"Trying to set a forward gradient of another size: the Tensor has size {list(shape_of(tensor))} and "
+            f"its tangent {list(shape_of(tangent))}. Expand or reshape the tangent.")
     if dtype_of(tensor) != dtype_of(tangent):
         raise RuntimeError(f"make_dual(): primal and tangent must have one dtype, not {tensor.dtype} and {tangent.dtype}")
     if tangent_of(tensor) is not None:
