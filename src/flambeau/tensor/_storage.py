@@ -240,9 +240,8 @@ class Storage:
 
     def storage(self: Any) -> TypedStorage:
         """The memory as elements of the tensor's dtype. Deprecated: use untyped_storage()."""
-        warn_once("TypedStorage", "TypedStorage is deprecated. It will be removed in the future and UntypedStorage "
-                                  "will be the only "
-                  "storage class. Use tensor.untyped_storage() instead of tensor.storage().")
+        warn_once("TypedStorage", "TypedStorage is deprecated: a storage is bytes without a dtype. Use "
+                                  "tensor.untyped_storage() instead of tensor.storage().")
         return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
     def is_set_to(self: Any, tensor: Any) -> bool:
