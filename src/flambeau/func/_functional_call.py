@@ -31,8 +31,8 @@ def functional_call(module: Any, parameter_and_buffer_dicts: Any, args: Any = No
     given = parameter_and_buffer_dicts
     if not isinstance(given, dict):
         if not isinstance(given, Sequence) or not all(isinstance(d, dict) for d in given):
-            raise ValueError("Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but got "
-                             f"{type(given).__name__}")
+            raise ValueError("functional_call takes a dict of parameters and buffers, or a list/tuple of dicts, "
+                             f"not a {type(given).__name__}")
         names = [n for d in given for n in d]
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
