@@ -142,8 +142,8 @@ class GradScaler:
 
     def _check_used(self, name: str) -> None:
         if not self._used:
-            raise AssertionError(f"Attempted {name} but _scale is None. This may indicate your script did not use "
-                                 "scaler.scale(loss or outputs) earlier in the iteration.")
+            raise AssertionError(f"Attempted {name} but _scale is None: no loss has been scaled yet. Call "
+                                 "scaler.scale(loss).backward() earlier in the iteration.")
 
     def get_scale(self) -> float:
         """The scale; 1.0 when switched off."""
@@ -193,8 +193,8 @@ class GradScaler:
         if not self._enabled:
             return
         if not state_dict:
-            raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of "
-                               "GradScaler.")
+            raise RuntimeError("The source state dict is empty, as that of a disabled GradScaler is. Save it from "
+                               "an enabled one, or skip load_state_dict.")
         self._init_scale = self._value = float(state_dict["scale"])
         self._growth_factor, self._backoff_factor = state_dict["growth_factor"], state_dict["backoff_factor"]
         self._growth_interval, self._growth_tracker = state_dict["growth_interval"], state_dict["_growth_tracker"]
