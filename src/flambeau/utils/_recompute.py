@@ -136,7 +136,7 @@ class _Region:
             if self.lines is not None:
                 lines.append(_told(t))
             if i >= total:
-                raise self.error("trying to save more tensors during recomputation than during the original forward pass",
+                raise self.error("trying to save more tensors during recomputation than the forward did",
                                  lines)
             metas[i] = (tuple(shape_of(t)), dtype_of(t))
             if self.slots[i]() is not None:
@@ -153,9 +153,9 @@ class _Region:
             self.again(*args)
         if count[0] != total:
             raise self.error(
-                "A different number of tensors was saved during the original forward and recomputation.\n"
-                f"Number of tensors saved during forward: {total}\n"
-                f"Number of tensors saved during recomputation: {count[0]}.", lines)
+                "A different number of tensors was saved by the recomputation than by the forward.\nNumber "
+                f"of tensors saved during forward: {total}\nNumber of tensors saved during recomputation: "
+                f"{count[0]}.", lines)
         if self.check:
             self.compare(metas, lines)
         return values
@@ -169,8 +169,8 @@ class _Region:
                 wrong.append(f"tensor at position {i}: saved {_meta(slot.shape, slot.dtype)}, "
                              f"recomputed {_meta(shape, dtype)}")
         if wrong:
-            raise self.error("Recomputed values for the following tensors have different metadata than during the forward "
-                             "pass.\n" + "\n".join(wrong), lines)
+            raise self.error("These recomputed tensors have different metadata than those of the "
+                             "forward:\n" + "\n".join(wrong), lines)
 
     def error(self, text: str, lines: list[str]) -> CheckpointError:
         text = (f"torch.utils.checkpoint: {text}\nThe function must do the same in both runs: look for state that it "
