@@ -120,9 +120,8 @@ class _Pickler(pickle.Pickler):
         if kind is Tensor and obj.device.type == "cpu":
             if obj.requires_grad and not obj.is_leaf:
                 raise RuntimeError(
-                    "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support "
-                    "crossing process boundaries. If you just want to transfer the data, call detach() on it, in the data "
-                    "set or in collate_fn.")
+                    "A non-leaf tensor which requires_grad cannot be sent to another process: its graph stays in "
+                    "this one. Call detach() on it, in the data set or in collate_fn.")
             if not obj.__dict__:
                 return _tensor, (array_of(obj), obj.requires_grad)
         elif kind is np.ndarray and AVAILABLE and obj.nbytes >= LARGE and not obj.dtype.hasobject:
