@@ -109,13 +109,12 @@ class DataLoader(Generic[T_co]):
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:
             if batch_size != 1 or shuffle or sampler is not None or drop_last:
-                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, "
-                                 "sampler, and drop_last")
+                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler and "
+                                 "drop_last: it decides all of them itself.")
             batch_size = None
             drop_last = False
         elif batch_size is None and drop_last:
-            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with "
-                             "drop_last")
+            raise ValueError("batch_size=None makes no batches, so drop_last has nothing to drop. Leave it out.")
         if sampler is None:
             if stream:
                 sampler = _InfiniteConstantSampler()
@@ -206,13 +205,12 @@ class DataLoader(Generic[T_co]):
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: Any, persistent: bool) -> None:
     if num_workers < 0:
-        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable "
-                         "multiprocessing.")
+        raise ValueError("num_workers must be non-negative; 0 loads in this process.")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
-        raise ValueError("prefetch_factor option could only be specified in multiprocessing: let num_workers "
-                         "> 0 to enable multiprocessing, otherwise set prefetch_factor to None.")
+        raise ValueError("prefetch_factor belongs to worker processes (multiprocessing): set num_workers > 0, or "
+                         "leave it at None.")
     if prefetch_factor is not None and prefetch_factor < 0:
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent and num_workers == 0:
@@ -224,8 +222,8 @@ def _context(value: Any, num_workers: int) -> Any:
     if value is None:
         return None
     if num_workers == 0:
-        raise ValueError("multiprocessing_context can only be used with multi-process loading (num_workers > "
-                         f"0), but got num_workers={num_workers}")
+        raise ValueError(f"multiprocessing_context belongs to multi-process loading, and num_workers={num_workers}. "
+                         "Set num_workers > 0, or leave it out.")
     if isinstance(value, str):
         methods = multiprocessing.get_all_start_methods()
         if value not in methods:
@@ -233,8 +231,8 @@ def _context(value: Any, num_workers: int) -> Any:
                              f"{methods}, but got multiprocessing_context={value!r}")
         value = multiprocessing.get_context(value)
     if not isinstance(value, BaseContext):
-        raise TypeError("multiprocessing_context option should be a valid context object or a string "
-                        f"specifying the start method, but got multiprocessing_context={value}")
+        raise TypeError("multiprocessing_context option should be a context object or the name of a start method, "
+                        f"and is multiprocessing_context={value}")
     return value
 
 
