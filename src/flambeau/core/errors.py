@@ -95,10 +95,10 @@ def freed_error(n: Node) -> RuntimeError:
     if x is not None and x.first_backward is not None:
         first = "\n  freed by: the first backward, at " + quoted(x.first_backward[0], x.first_backward[1])
     return SavedValueError(
-        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-        f"been freed).\n  needed:   the saved values of {node_text(n)}{first}\n"
-        "  fix:      pass retain_graph=True to the first backward if the graph is meant to be used twice; or, if a tensor "
-        "was carried over from an earlier step (a hidden state, a running total), detach() it there.")
+        "Trying to backward through the graph a second time, or reading its saved tensors after a backward freed "
+        f"them.\n  needed:   the saved values of {node_text(n)}{first}\n  fix:      pass retain_graph=True to the "
+        "first backward if the graph is meant to be used twice; or, if a tensor was carried over from an earlier "
+        "step (a hidden state, a running total), detach() it there.")
 
 
 def no_grad_error(index: i64, t: TensorBase, why: str) -> RuntimeError:
