@@ -45,7 +45,7 @@ def unpacked(s: Packed) -> TensorBase:
     """What the user's unpack hook gives back."""
     t: Any = s.unpack(s.value)
     if not isinstance(t, TensorBase):
-        raise TypeError("Output of saved tensor unpack_hook expected to be a Tensor but got result of type "
+        raise TypeError("unpack_hook of saved tensors must return a Tensor, and returned a "
                         + type(t).__name__)
     return t
 
