@@ -130,12 +130,13 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
     if (aa.base is not None and not op.overlap_allowed and not (op.is_copy and (b is a or tb is None))
             and state.xp.overlaps(aa)):
         raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation (an expand()ed tensor is such a tensor).")
+            "unsupported operation: more than one element of the written-to tensor lies at the same place in "
+            "memory, as in an expand()ed tensor. Write to a clone() of it.")
     if tb is not None and (aa.base is not None or bb.base is not None) and state.xp.partial(aa, bb):
         raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-            "location. Please clone() the tensor before performing the operation.")
+            "unsupported operation: some elements of the input tensor and of the one written to share a single "
+            "memory location, so that the result would depend on the order of the writes. Pass a clone() of one of "
+            "them.")
     n: Node | None = None
     mask: i64 = 0
     if recording:
@@ -222,8 +223,8 @@ def apply_inplace(op: Op, inputs: list[Any], params: Any = None) -> Any:
     check_writable(op, a, ra, recording)
     if aa.base is not None and not op.overlap_allowed and state.xp.overlaps(aa):
         raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation (an expand()ed tensor is such a tensor).")
+            "unsupported operation: more than one element of the written-to tensor lies at the same place in "
+            "memory, as in an expand()ed tensor. Write to a clone() of it.")
     try:
         x = run_n(op, arrays, params)
     except (ValueError, TypeError) as error:
