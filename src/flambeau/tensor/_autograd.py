@@ -116,12 +116,9 @@ def warn_non_leaf_grad(t: TensorBase) -> None:
     node = t._node
     where = "" if node is None else " It was computed at " + forward_line(node) + "."
     warn_user(
-        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
-        "populated "
-        "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
-        ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the "
-        "leaf "
-        "Tensor instead." + where)
+        "The .grad attribute of a Tensor that is not a leaf Tensor was read, and it is None: backward() "
+        "fills only that of leaves. Call .retain_grad() on this Tensor before backward() to keep its "
+        "gradient, or read the leaf it was computed from." + where)
 
 
 state.non_leaf_grad = warn_non_leaf_grad
