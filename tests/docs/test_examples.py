@@ -106,4 +106,8 @@ def test_every_module_imports() -> None:
     for path in package.rglob("*.py"):
         parts = path.relative_to(package.parent).with_suffix("").parts
         if parts[-1] != "__main__":         # which runs the command line
-            importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+            try:
+                importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+            except ModuleNotFoundError as error:
+                if "pip install 'flambeau[" not in str(error):        # an extra that is not installed
+                    raise
