@@ -39,7 +39,7 @@ def is_set(name: str) -> bool:
 def engine_sources() -> list[str]:
     """Paths, relative to this file, of the modules compiled as one group."""
     core = sorted((ROOT / PACKAGE / "core").glob("*.py"))
-    methods = [ROOT / PACKAGE / "tensor" / name for name in ("_functions.py", "_hot.py", "_methods.py")]
+    methods = [ROOT / PACKAGE / "tensor" / name for name in ("_functional.py", "_functions.py", "_hot.py", "_methods.py")]
     files = [path for path in core if path.name != "__init__.py"] + [path for path in methods if path.exists()]
     return [path.relative_to(ROOT).as_posix() for path in files]
 

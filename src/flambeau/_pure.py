@@ -1,7 +1,7 @@
 """Choice between the compiled and the interpreted engine.
 
 A build with a C compiler leaves an extension module beside each source file of `flambeau.core` and beside
-`_functions.py`, `_hot.py` and `_methods.py` under `flambeau/tensor`; Python imports the extension. With
+`_functional.py`, `_functions.py`, `_hot.py` and `_methods.py` under `flambeau/tensor`; Python imports the extension. With
 FLAMBEAU_PURE=1 in the environment when flambeau is first imported, a finder placed before Python's own loads the
 .py files instead, so that a debugger can step in.
 """
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 _CORE = __package__ + ".core"
-_FRONTS = tuple(f"{__package__}.tensor.{name}" for name in ("_functions", "_hot", "_methods"))
+_FRONTS = tuple(f"{__package__}.tensor.{name}" for name in ("_functional", "_functions", "_hot", "_methods"))
 
 
 def _is_engine(name: str) -> bool:

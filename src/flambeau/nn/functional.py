@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau._unavailable import no_attribute
 from flambeau.ops import _assemble
-from flambeau.tensor._functions import FUNCTIONAL
+from flambeau.tensor._functional import FUNCTIONAL
 
 globals().update(_assemble.functions("nn.functional"))
 globals().update(FUNCTIONAL)      # the compiled functions win

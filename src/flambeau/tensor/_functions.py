@@ -5,7 +5,7 @@ to the same primitives.
 """
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from flambeau.core.apply import apply1, apply2, apply_n
 from flambeau.core.objects import TensorBase
@@ -16,10 +16,6 @@ from ._hot import ADD, DIV, LOG_SOFTMAX, MM, SOFTMAX, STACK_DIM, SUB, along, sin
 
 CAT: Final = slot("cat")
 STACK: Final = slot("stack")
-LINEAR: Final = slot("linear_bias")
-LINEAR_NO_BIAS: Final = slot("linear")
-RELU: Final = slot("relu")
-MSE: Final = slot("mse_loss")
 
 
 def given(tensors: Any, dim: Any) -> bool:
@@ -154,63 +150,6 @@ def div(input: Any, other: Any, *, rounding_mode: Any = None, out: Any = None) -
     return state.function("div")(input, other, rounding_mode=rounding_mode, out=out)
 
 
-class Functional:
-    """Functions of nn.functional; a class, because some have the names of others above."""
-
-    @staticmethod
-    def linear(input: Any, weight: Any, bias: Any = None) -> Any:
-        """input @ weight.T + bias."""
-        s = known_shape(input)
-        w = known_shape(weight)
-        if s is not None and w is not None and len(s) == 2 and len(w) == 2:
-            if bias is None:
-                return apply2(LINEAR_NO_BIAS, input, weight)
-            if isinstance(bias, TensorBase):
-                return apply_n(LINEAR, [bias, input, weight])
-        return state.function("nn.functional.linear")(input, weight, bias)
-
-    @staticmethod
-    def relu(input: Any, inplace: Any = False) -> Any:
-        """max(input, 0), elementwise."""
-        if not inplace and isinstance(input, TensorBase) and single(input):
-            return apply1(RELU, input)
-        return state.function("nn.functional.relu")(input, inplace)
-
-    @staticmethod
-    def softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
-        """exp(input) / sum(exp(input)) along dim."""
-        if dtype is None and isinstance(input, TensorBase):
-            p = along(input, dim)
-            if p is not None:
-                return apply1(SOFTMAX, input, p)
-        return state.function("nn.functional.softmax")(input, dim, _stacklevel, dtype)
-
-    @staticmethod
-    def log_softmax(input: Any, dim: Any = None, _stacklevel: Any = 3, dtype: Any = None) -> Any:
-        """input - log(sum(exp(input))) along dim."""
-        if dtype is None and isinstance(input, TensorBase):
-            p = along(input, dim)
-            if p is not None:
-                return apply1(LOG_SOFTMAX, input, p)
-        return state.function("nn.functional.log_softmax")(input, dim, _stacklevel, dtype)
-
-    @staticmethod
-    def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: Any = "mean",
-                 weight: Any = None) -> Any:
-        """(input - target)^2, averaged."""
-        if size_average is None and reduce is None and weight is None and reduction == "mean":
-            s = known_shape(input)
-            if s is not None and s == known_shape(target):
-                x = cast(TensorBase, input)
-                y = cast(TensorBase, target)
-                if single(x) and single(y) and x._dtype is y._dtype:
-                    return apply_n(MSE, [x, y], MEAN)
-        return state.function("nn.functional.mse_loss")(input, target, size_average, reduce, reduction, weight)
-
-
-MEAN: Final = ("mean",)
 TORCH: Final = {"cat": cat, "concat": cat, "concatenate": cat, "stack": stack, "softmax": softmax,
                 "log_softmax": log_softmax, "matmul": matmul, "add": add, "sub": sub, "subtract": sub, "div": div,
                 "divide": div}
-FUNCTIONAL: Final = {"linear": Functional.linear, "relu": Functional.relu, "softmax": Functional.softmax,
-                     "log_softmax": Functional.log_softmax, "mse_loss": Functional.mse_loss}

@@ -101,7 +101,8 @@ class TransformerEncoderLayer(_Layer):
         self.dropout2 = Dropout(dropout)
         self._set_activation(activation)
         known = {"ReLU": 1, "GELU": 2}.get(type(self.activation).__name__, 0) if isinstance(self.activation, Module) else 0
-        self.activation_relu_or_gelu = 1 if self.activation is F.relu else 2 if self.activation is F.gelu else known
+        # == and not `is`: a function made overridable for subclasses is equal to what it wraps
+        self.activation_relu_or_gelu = 1 if self.activation == F.relu else 2 if self.activation == F.gelu else known
 
     def forward(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False) -> Any:
         """src (L, N, E), (N, L, E) or (L, E); masks as in `MultiheadAttention`."""
