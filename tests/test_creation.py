@@ -243,7 +243,7 @@ def test_tensor_copies_and_as_tensor_does_not() -> None:
 
 
 def test_tensor_of_a_tensor_warns() -> None:
-    with pytest.warns(UserWarning, match="recommended to use sourceTensor.detach"):
+    with pytest.warns(UserWarning, match="To copy construct from a tensor"):
         flambeau.tensor(flambeau.ones(2))
 
 

@@ -224,7 +224,7 @@ def test_errors_are_of_pytorchs_kinds(both, attempt):
 
 
 def test_dropout_in_one_layer_is_pointed_out():
-    with pytest.warns(UserWarning, match="num_layers greater than 1"):
+    with pytest.warns(UserWarning, match="has no effect with num_layers"):
         flambeau.nn.LSTM(3, 4, dropout=0.5)
 
 

@@ -164,7 +164,7 @@ ERRORS = [
     (channels_last_input, RuntimeError, ["3", "channels"]),
     (numpy_of_grad, RuntimeError, ["detach"]),
     (no_parameters, ValueError, ["empty parameter list"]),
-    (tensors_as_parameters, TypeError, ["params argument given to the optimizer should be an iterable"]),
+    (tensors_as_parameters, TypeError, ["params argument given to the optimizer"]),
     (non_leaf_parameter, ValueError, ["non-leaf"]),
     (missing_keys, RuntimeError, ["Missing key(s)", "Unexpected key(s)", "bias", "extra"]),
     (other_size, RuntimeError, ["size mismatch for weight"]),
@@ -224,5 +224,5 @@ def test_a_device_that_is_not_there():
 def test_hooks_that_see_only_part_of_the_gradients_point_to_the_full_ones():
     layer = flambeau.nn.Linear(1, 1)
     layer.register_full_backward_hook(lambda m, gin, gout: None)
-    with pytest.raises(RuntimeError, match="Cannot use both regular backward hooks and full backward hooks"):
+    with pytest.raises(RuntimeError, match="regular backward hooks and full backward hooks"):
         layer.register_backward_hook(lambda m, gin, gout: None)
