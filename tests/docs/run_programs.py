@@ -1,6 +1,6 @@
 """Runs programs one after the other in one process, for test_programs.py: importing PyTorch takes longer than most.
 
-    python -m flambeau run run_programs.py "a.py --steps 20" "b.py" ...
+    python -m flambeau run run_programs.py folder "a.py --steps 20" "b.py" ...
 
 Prints one JSON object a line: the command, what it printed, and the traceback if it failed.
 """
@@ -10,12 +10,15 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import runpy
 import sys
 import traceback
 
-for command in sys.argv[1:]:
-    program, *arguments = command.split()
+folder, *commands = sys.argv[1:]
+for command in commands:
+    name, *arguments = command.split()
+    program = os.path.join(folder, name)
     sys.argv = [program, *arguments]
     printed, error = io.StringIO(), ""
     with contextlib.redirect_stdout(printed):

@@ -37,11 +37,15 @@ Results = dict[str, dict[str, str]]
 def results() -> tuple[Results, Results]:
     """What each command printed under flambeau, and under PyTorch; the two run side by side."""
     environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
-    processes = [subprocess.Popen([sys.executable, *prefix, str(RUNNER), *COMMANDS], stdout=subprocess.PIPE, text=True,
-                                  cwd=FOLDER, env=environment) for prefix in (("-m", "flambeau", "run"), ())]
-    ours, theirs = [{line["command"]: line for line in map(json.loads, p.communicate(timeout=300)[0].splitlines())}
-                    for p in processes]
-    return ours, theirs
+    processes = [subprocess.Popen([sys.executable, *prefix, str(RUNNER), str(FOLDER), *COMMANDS], text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+                 for prefix in (("-m", "flambeau", "run"), ())]
+    sides = []
+    for process in processes:
+        out, err = process.communicate(timeout=300)
+        assert process.returncode == 0, err
+        sides.append({line["command"]: line for line in map(json.loads, out.splitlines())})
+    return sides[0], sides[1]
 
 
 def last_digit(number: re.Match[str]) -> float:
