@@ -238,6 +238,8 @@ xlogy_: Any
 Generator: Any
 OutOfMemoryError: Any
 autocast: Any
+autocast_decrement_nesting: Any
+autocast_increment_nesting: Any
 clear_autocast_cache: Any
 compile: Any
 default_generator: Any
@@ -253,6 +255,11 @@ load: Any
 manual_seed: Any
 save: Any
 seed: Any
+set_autocast_cache_enabled: Any
+set_autocast_cpu_dtype: Any
+set_autocast_cpu_enabled: Any
+set_autocast_dtype: Any
+set_autocast_enabled: Any
 set_rng_state: Any
 sparse_bsc_tensor: Any
 sparse_bsr_tensor: Any
