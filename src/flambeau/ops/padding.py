@@ -153,10 +153,7 @@ def _pad_samples(t: Any) -> list:
     samples=_pad_samples,
     errors=lambda t: [
         (call(t(2, 3), (1, 1, 1)), RuntimeError, "Padding length must be divisible by 2"),
-        (call(t(2, 3, 4), (5, 5), "reflect"), RuntimeError, "Padding size should be less than the size of the "
-                                                            f"dimension it reflects: padding ({before}, {after}) "
-                                                            f"(argument #{4 + 2 * k}) at dimension {axis} of input "
-                                                            f"{list(shape)}"),
+        (call(t(2, 3, 4), (5, 5), "reflect"), RuntimeError, "Padding size should be less than"),
         (call(t(4), (1, 1), "reflect"), NotImplementedError, "Supported combinations"),
         (call(t(2, 3, 4), (1, 1), "foo"), NotImplementedError, "Unrecognised padding mode"),
     ],
