@@ -106,13 +106,13 @@ ERRORS = [
     ("inv(f.stack([f.eye(2), f.ones(2, 2)]))", "Batch element 1"),
     ("solve(f.zeros(2, 2), f.ones(2))", "solver failed because the input matrix is singular"),
     ("solve(f.eye(2), f.ones(3, 2))", "Incompatible shapes of A and B for the equation AX = B"),
-    ("cholesky(-f.eye(2))", "leading minor of order 1 is not positive-definite"),
+    ("cholesky(-f.eye(2))", "leading minor of order 1"),
     ("cholesky(f.tensor([[1., 2.], [2., 1.]]))", "leading minor of order 2"),
     ("qr(f.ones(2, 2), mode='x')", "unrecognized mode"),
     ("qr(f.ones(3, 2, requires_grad=True), mode='r')", None),
     ("eigh(f.eye(2), 'X')", "Expected UPLO argument"),
     ("matrix_norm(f.eye(2), 3)", "Order 3 not supported"),
-    ("norm(f.ones(2, 2, 2), 2)", "must be 1D or 2D"),
+    ("norm(f.ones(2, 2, 2), 2)", "must be 1D"),
 ]
 
 

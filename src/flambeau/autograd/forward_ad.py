@@ -101,7 +101,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
     if tuple(shape_of(tensor)) != tuple(shape_of(tangent)):
         raise RuntimeError(
-            f"Trying to set a forward gradient of another size: the Tensor has size {list(shape_of(tensor))} and "
+            f"Trying to set a forward gradient that has a different size: the Tensor has size {list(shape_of(tensor))} and "
             f"its tangent {list(shape_of(tangent))}. Expand or reshape the tangent.")
     if dtype_of(tensor) != dtype_of(tangent):
         raise RuntimeError(f"make_dual(): primal and tangent must have one dtype, not {tensor.dtype} and {tangent.dtype}")

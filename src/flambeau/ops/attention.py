@@ -45,8 +45,8 @@ def _check(query: Any, key: Any, value: Any, attn_mask: Any) -> None:
                            f"{names[1]}, value is {names[2]}. Convert them with .to(query.dtype).")
     dims = [len(shape_of(t)) for t in (query, key, value)]
     if min(dims) < 2:
-        raise RuntimeError("Expected query, key, and value to all be at least 2D, (..., length, features): query "
-                           f"has {dims[0]} dimensions, key {dims[1]}, value {dims[2]}.")
+        raise RuntimeError("Expected query, key, and value to all be at least 2 dimensional, (..., length, features): "
+                           f"query has {dims[0]} dimensions, key {dims[1]}, value {dims[2]}.")
     if shape_of(query)[-1] != shape_of(key)[-1]:
         raise RuntimeError(f"scaled_dot_product_attention: query and key must have vectors of one size, got "
                            f"{list(shape_of(query))} and {list(shape_of(key))}")
@@ -72,7 +72,7 @@ def _samples(t: Any) -> list:
 
 @public(namespaces=("nn.functional",), method=False, out=False, samples=_samples, errors=lambda t: [
     (call(t(2, 3, 4), t(2, 3, 4, dtype="float64"), t(2, 3, 4)), RuntimeError, "to have the same dtype"),
-    (call(t(4), t(2, 3, 4), t(2, 3, 4)), RuntimeError, "2 dimensional"),
+    (call(t(4), t(2, 3, 4), t(2, 3, 4)), RuntimeError, "at least 2D"),
     (call(t(2, 3, 4), t(2, 3, 4), t(2, 3, 4), t(3, 3, dtype="int64")), RuntimeError, "Expected attn_mask dtype")])
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
                                  is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Any:
