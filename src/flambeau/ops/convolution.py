@@ -442,7 +442,7 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 
 @_functional(lambda t: [call(t(2, 12, 4), (3, 3), 2), call(t(8, 4), (4, 4), 2, 1, 0, 2)],
-             lambda t: [(call(t(2, 13, 4), (3, 3), 2), RuntimeError, "divisible by the product of kernel_size"),
+             lambda t: [(call(t(2, 13, 4), (3, 3), 2), RuntimeError, "to be divisible by"),
                         (call(t(2, 12, 5), (3, 3), 2), RuntimeError, "number of sliding blocks")])
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
     """The sum of columns, placed where `unfold` takes its windows: its adjoint.

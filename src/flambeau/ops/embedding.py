@@ -103,7 +103,7 @@ def _indices(t: Any, *shape: int, high: int = 4) -> Any:
 @public(namespaces=("nn.functional",), method=False, out=False, samples=lambda t: [
     call(_indices(t, 3), t(5, 3)), call(_indices(t, 2, 3), t(5, 3), padding_idx=1), call(_indices(t), t(5, 3)),
     call(_indices(t, 6, high=2), t(5, 3), padding_idx=-3), call(_indices(t, 0), t(5, 3))], errors=lambda t: [
-    (call(t(3, grad=False), t(5, 3)), RuntimeError, "scalar types: Long, Int"),
+    (call(t(3, grad=False), t(5, 3)), RuntimeError, "scalar type Long"),
     (call(_indices(t, 3) + 5, t(5, 3)), IndexError, "index out of range in self"),
     (call(_indices(t, 3), t(3)), RuntimeError, "'weight' must be 2-D"),
     (call(_indices(t, 3), t(5, 3), 7), AssertionError, "Padding_idx must be within num_embeddings")])

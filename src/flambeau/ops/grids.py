@@ -188,7 +188,7 @@ def _sample(input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
     call(t(1, 2, 3, 4, 2), t(1, 2, 2, 2, 3, low=-1.1, high=1.1), align_corners=True)], errors=lambda t: [
     (call(t(1, 2, 4, 4), t(2, 3, 2, 2), align_corners=False), RuntimeError, "to have same batch size"),
     (call(t(1, 2, 4, 4), t(1, 3, 2, 3), align_corners=False), RuntimeError, "to have size 2 in last dimension"),
-    (call(t(1, 2, 4, 4), t(1, 3, 2, 2), "some"), ValueError, "expected mode to be"),
+    (call(t(1, 2, 4, 4), t(1, 3, 2, 2), "some"), ValueError, "mode must be"),
     (call(t(1, 2, 4, 4), t(1, 3, 2, 2), "nearest", "some"), ValueError, "padding_mode")])
 def grid_sample(input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
                 align_corners: bool | None = None) -> Any:

@@ -56,7 +56,7 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
 
 
 @public(method=False, out=False, random=True, samples=lambda t: [call(t(5, 3), 2), call(t(2, 4, 5), center=False)],
-        errors=lambda t: [(call(t(4, 3), 5), ValueError, "not greater than min"),
+        errors=lambda t: [(call(t(4, 3), 5), ValueError, "non-negative integer"),
                           (call(t(4, 3), niter=-1), ValueError, "must be non-negative integer")])
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> tuple:
     """(U, S, V) of the rows of A less their mean: columns of V are its principal directions; see `svd_lowrank`.

@@ -439,7 +439,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
 public(namespaces=("torch", "nn.functional"), method=False, out=False, samples=lambda t: [
     call(t(3, 4), 2, t(4), t(4)), call(t(2, 4, 3), 2), call(t(2, 4, 2, 2, transposed=True), 4, t(4))], errors=lambda t: [
     (call(t(2, 3), 2), RuntimeError, "divisible by num_groups"),
-    (call(t(2, 3), 3, t(2)), RuntimeError, "equal to the number of channels")])(group_norm)
+    (call(t(2, 3), 3, t(2)), RuntimeError, "one value for each channel")])(group_norm)
 
 
 @_functional(lambda t: [call(t(2, 3, 4), None, None, t(3), t(3)), call(t(2, 3, 2, 2)),

@@ -127,7 +127,7 @@ def _register(nd: int) -> None:
 
     for fn in (pool, with_indices):
         public(namespaces=("nn.functional",), method=False, out=False, samples=samples, random=True, errors=lambda t: [
-            (call(t(2, 3, *_SIZES[nd]), 2), ValueError, "either an output_size or an output_ratio"),
+            (call(t(2, 3, *_SIZES[nd]), 2), ValueError, "either output_size or output_ratio"),
             (call(t(2, 3, *_SIZES[nd]), 9, 3), RuntimeError, "too large relative to input")])(fn)
 
 

@@ -76,7 +76,7 @@ def _checked(name: str, input: Any, factor: int, what: str) -> tuple:
     samples=lambda t: [call(t(1, 8, 2, 3), 2), call(t(9, 1, 2), 3), call(t(2, 2, 4, 1, 1), 2),
                        call(t(0, 4, 2, 2, grad=False), 2)],
     errors=lambda t: [
-        (call(t(1, 3, 2, 2), 2), RuntimeError, "divisible by the square of"),
+        (call(t(1, 3, 2, 2), 2), RuntimeError, "upscale_factor"),
         (call(t(2, 2), 2), RuntimeError, "at least 3 dimensions"),
     ],
 )

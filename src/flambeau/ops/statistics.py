@@ -327,7 +327,7 @@ def _quantile_errors(t: Any) -> list:
     return [(call(t(3), 1.5), RuntimeError, "must be in the range"),
             (call(t(0), 0.5), RuntimeError, "must be non-empty"),
             (call(t(3, dtype="int64"), 0.5), RuntimeError, "either float or double"),
-            (call(t(3), 0.5, interpolation="x"), RuntimeError, "must be one of linear")]
+            (call(t(3), 0.5, interpolation="x"), RuntimeError, "interpolation must be")]
 
 
 @public(samples=_quantile_samples, errors=_quantile_errors)

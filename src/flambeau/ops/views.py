@@ -128,7 +128,7 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
     out=False,
     aliases=("moveaxis",),
     samples=lambda t: [call(t(2, 3, 4), 0, 2), call(t(2, 3, 4), (0, 1), (-1, 0)), call(t(), 0, 0)],
-    errors=lambda t: [(call(t(2, 3), (0, 1), (0,)), RuntimeError, "should contain the same number of dims")],
+    errors=lambda t: [(call(t(2, 3), (0, 1), (0,)), RuntimeError, "Invalid source or destination dims")],
 )
 def movedim(input: Any, source: Any, destination: Any) -> Any:
     """A view with dimensions moved to other positions; the rest keep their order.

@@ -92,7 +92,7 @@ def _samples(t: Any) -> list:
 @_functional(_samples, lambda t: [
     (call(t(1, 2, 3)), ValueError, "either size or scale_factor"),
     (call(t(1, 2, 3), 2, 2.0), ValueError, "only one of size or scale_factor"),
-    (call(t(1, 2, 3, 3), (2,)), ValueError, "same number of spatial dimensions"),
+    (call(t(1, 2, 3, 3), (2,)), ValueError, "one value for each spatial dimension"),
     (call(t(1, 2, 3, 3), 2, mode="linear"), NotImplementedError, "Got 4D input, but linear mode needs 3D input"),
     (call(t(1, 2, 3, 3), 0), RuntimeError, "should be greater than 0"),
     (call(t(1, 2, 3, 3), 2, align_corners=True), ValueError, "align_corners")])
