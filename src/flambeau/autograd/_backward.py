@@ -45,9 +45,8 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
                     f"{list(shape_of(root))}. Reduce it first (sum() or mean()), or pass gradient= with that shape: the "
                     "weights of a weighted sum of its elements.")
             if not state.is_float(dtype_of(root)) or dtype_of(root).kind == "c":
-                raise AutogradError("grad can be implicitly created only for real scalar outputs, "
-                                    f"and this one is {root.dtype}. Pass its gradient, or call "
-                                    "backward on a real part." + str(root.dtype))
+                raise AutogradError("grad can be implicitly created only for real scalar outputs, and this one is "
+                                    f"{root.dtype}. Pass its gradient, or call backward on a real part.")
             seed = state.xp.ones_like(array_of(root))
             seeds.append(make(seed) if create else seed)
             continue
