@@ -299,8 +299,8 @@ def _check_slices(name: str, a: np.ndarray, dim: int, index: np.ndarray, source:
         theirs.pop(dim)
     if mine != theirs and a.ndim and source.ndim:
         raise RuntimeError(
-            "index_add_(): the shape of source must match that of self in all but the indexed dimension. Got "
-            f"self.shape = [], source.shape = {list(source.shape)}"
+            f"{name}_(): the shape of source must match that of self in all but the indexed dimension {dim}. Got "
+            f"self.shape = {list(a.shape)}, source.shape = {list(source.shape)}"
         )
 
 
