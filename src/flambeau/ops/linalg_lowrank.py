@@ -57,7 +57,7 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
 
 @public(method=False, out=False, random=True, samples=lambda t: [call(t(5, 3), 2), call(t(2, 4, 5), center=False)],
         errors=lambda t: [(call(t(4, 3), 5), ValueError, "non-negative integer"),
-                          (call(t(4, 3), niter=-1), ValueError, "must be non-negative integer")])
+                          (call(t(4, 3), niter=-1), ValueError, "non-negative integer")])
 def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> tuple:
     """(U, S, V) of the rows of A less their mean: columns of V are its principal directions; see `svd_lowrank`.
 
@@ -77,8 +77,7 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
         raise ValueError(f"q(={q}) must be a non-negative integer, at most the smaller side of the matrix, which is "
                          f"{min(m, n)}")
     if niter < 0:
-        raise ValueError(f"q(={q}) must be a non-negative integer, at most the smaller side of the matrix, which is "
-                         f"{min(m, n)}")
+        raise ValueError(f"niter(={niter}) must be a non-negative integer: the number of subspace iterations")
     if center:
         a = a - ops.mean(a, (len(shape_of(a)) - 2,), True)      # type: ignore[operator]
     return _lowrank(a, q, niter)
