@@ -45,7 +45,7 @@ def unpacked(s: Packed) -> TensorBase:
     """What the user's unpack hook gives back."""
     t: Any = s.unpack(s.value)
     if not isinstance(t, TensorBase):
-        raise TypeError("unpack_hook of saved tensors must return a Tensor, and returned a "
+        raise TypeError("Output of saved tensor unpack_hook must be a Tensor, and is a "
                         + type(t).__name__)
     return t
 
