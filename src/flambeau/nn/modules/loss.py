@@ -16,7 +16,7 @@ def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -
     if size_average is None and reduce is None:
         return reduction
     name = "none" if reduce is False else ("sum" if size_average is False else "mean")
-    warn_user(f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.")
+    warn_user(f"size_average and reduce args are deprecated: write reduction='{name}', which means the same.")
     return name
 
 
