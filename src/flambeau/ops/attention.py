@@ -72,7 +72,7 @@ def _samples(t: Any) -> list:
 
 @public(namespaces=("nn.functional",), method=False, out=False, samples=_samples, errors=lambda t: [
     (call(t(2, 3, 4), t(2, 3, 4, dtype="float64"), t(2, 3, 4)), RuntimeError, "to have the same dtype"),
-    (call(t(4), t(2, 3, 4), t(2, 3, 4)), RuntimeError, "at least 2D"),
+    (call(t(4), t(2, 3, 4), t(2, 3, 4)), RuntimeError, "at least 2 dimensional"),
     (call(t(2, 3, 4), t(2, 3, 4), t(2, 3, 4), t(3, 3, dtype="int64")), RuntimeError, "Expected attn_mask dtype")])
 def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0,
                                  is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Any:
