@@ -222,7 +222,7 @@ def test_bad_hooks_are_refused(agree):
         y.sum().backward()
 
     agree(writes, "pack hook is modifying its input in place")
-    agree(no_tensor, "unpack_hook expected to be a Tensor but got result of type int")
+    agree(no_tensor, "Output of saved tensor unpack_hook")
 
 
 def test_disable_saved_tensors_hooks(agree):

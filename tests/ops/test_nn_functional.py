@@ -58,7 +58,7 @@ def test_weighted_losses_agree(name, reduction):
 @pytest.mark.parametrize("flags, reduction", [({"size_average": False}, "sum"), ({"reduce": False}, "none")])
 def test_old_reduction_flags_warn_and_work(flags, reduction):
     (a, _), (b, _) = both(3, seed=1), both(3, seed=2)
-    with pytest.warns(UserWarning, match=f"please use reduction='{reduction}'"):
+    with pytest.warns(UserWarning, match=f"write reduction='{reduction}'"):
         got = F.mse_loss(a, b, **flags)
     assert flambeau.equal(got, F.mse_loss(a, b, reduction=reduction))
 
