@@ -289,6 +289,8 @@ def kind_of(error: BaseException) -> str:
 
 
 def values(t: Any) -> np.ndarray:
+    if hasattr(t, "_is_zerotensor") and t._is_zerotensor():      # PyTorch may crash in numpy() of one
+        return np.zeros(tuple(t.shape))
     t = t.detach()
     a = (t.float() if str(t.dtype) == "torch.bfloat16" else t).numpy(force=True)
     return np.array(a, dtype=np.complex128 if a.dtype.kind == "c" else np.float64)
