@@ -12,11 +12,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pytest
+import torch
 
 import flambeau
-
-torch = pytest.importorskip("torch")
 
 
 def evaluate(library: Any, setup: str, expression: str) -> Any:

@@ -6,10 +6,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+import torch
 
 from flambeau.kernels import conv
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
 CASES = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from flambeau.kernels import ctc, embedding, loss
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
 

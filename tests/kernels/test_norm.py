@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from flambeau.kernels import norm
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 EPS = 1e-5
 

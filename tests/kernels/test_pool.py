@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from flambeau.kernels import pool
 
-torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
 SIZES = {1: (11,), 2: (9, 8), 3: (6, 7, 5)}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from flambeau.kernels import softmax as kernels
-
-torch = pytest.importorskip("torch")
 
 SHAPES = [((8, 8), 1), ((8, 8), 0), ((5, 100), -1), ((2, 3, 4), 1), ((7,), 0), ((), 0), ((0, 3), 1), ((3, 0), 1)]
 
