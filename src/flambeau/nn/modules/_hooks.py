@@ -163,11 +163,11 @@ class _BackwardHook:
         args, self.output_index, node = self._through_identity(args)
         self.n_outputs = len(args)
         if node is not None:
-            node.register_prehook(self._at_outputs)
+            node.register_hook(self._at_outputs)      # after the old kind's hooks, as in PyTorch: not a prehook
         return type(result)(args) if many and not hasattr(result, "_fields") else (
             type(result)(*args) if many else args[0])
 
-    def _at_outputs(self, grads: tuple) -> Any:
+    def _at_outputs(self, _: tuple, grads: tuple) -> Any:
         full = [None] * self.n_outputs
         for i, g in zip(self.output_index, grads, strict=True):
             full[i] = g
@@ -181,7 +181,11 @@ class _BackwardHook:
                                        f"{len(out)}, but expected {self.n_outputs}")
                 self.grad_outputs = out
         local = tuple(self.grad_outputs[i] for i in self.output_index)
-        if not self.inputs_differentiable and self.hooks:
+        if not self.inputs_differentiable:
+            warn_user(f"Full backward hook is firing for a {type(self.module).__name__} whose inputs do not require "
+                      "gradients: grad_input is None, and the hook runs as soon as the gradients of the module's "
+                      "outputs are known, before those of its parameters. Let an input require grad to run it "
+                      "after them.")
             nothing = (None,) * self.n_inputs
             for hook in self.hooks:
                 result = hook(self.module, nothing, self.grad_outputs)
@@ -286,7 +290,6 @@ class Hooks:
                     warn_user(
                         f"The backward hooks of this module do not run: its output is a {type(result)}, and they "
                         "need a Tensor or a tuple of Tensors.")
-                    return result
                 result = backward.outputs(result)
             if old_style:
                 self._register_old_style(args, result, old_style)

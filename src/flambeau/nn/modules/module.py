@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import OrderedDict
 from typing import Any
 
@@ -10,6 +11,7 @@ from flambeau.core.state import enter_scope, leave_scope
 from flambeau.nn.parameter import is_parameter
 from flambeau.tensor import Tensor
 
+from . import _registration
 from ._convert import Conversion
 from ._hooks import (
     GLOBAL,
@@ -20,12 +22,19 @@ from ._hooks import (
     register_module_full_backward_hook,
     register_module_full_backward_pre_hook,
 )
+from ._registration import (
+    register_module_buffer_registration_hook,
+    register_module_module_registration_hook,
+    register_module_parameter_registration_hook,
+    replaced,
+)
 from ._state import State
 from ._walk import Walk
 
-__all__ = ["Module", "register_module_backward_hook", "register_module_forward_hook",
-           "register_module_forward_pre_hook", "register_module_full_backward_hook",
-           "register_module_full_backward_pre_hook"]
+__all__ = ["Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
+           "register_module_forward_hook", "register_module_forward_pre_hook", "register_module_full_backward_hook",
+           "register_module_full_backward_pre_hook", "register_module_module_registration_hook",
+           "register_module_parameter_registration_hook"]
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
@@ -86,6 +95,8 @@ class Module(Hooks, State, Conversion, Walk):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         d = self.__dict__
+        if "_compiled_call_impl" in d:
+            return d["_compiled_call_impl"](*args, **kwargs)
         try:
             hooked = (d["_forward_hooks"] or d["_forward_pre_hooks"] or d["_backward_hooks"]
                       or d["_backward_pre_hooks"] or GLOBAL.any)
@@ -102,7 +113,12 @@ class Module(Hooks, State, Conversion, Walk):
             leave_scope(old)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
-        return Module.__call__(self, *args, **kwargs)
+        """The call with its hooks, compiled or not: what `compile` compiles."""
+        old = enter_scope(self.__dict__.get("_scope_name", ""), type(self).__name__)
+        try:
+            return self._call_with_hooks(args, kwargs)
+        finally:
+            leave_scope(old)
 
     # ------------------------------------------------------------------ registration
 
@@ -123,6 +139,8 @@ class Module(Hooks, State, Conversion, Walk):
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
                 f"explicitly. To express '{name}' as a function of another Tensor, compute the value in the "
                 "forward() method.")
+        if _registration.parameters:
+            param = replaced(_registration.parameters, self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
@@ -136,6 +154,8 @@ class Module(Hooks, State, Conversion, Walk):
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{_typename(tensor)}' object to buffer '{name}' (torch Tensor or "
                             "None required)")
+        if _registration.buffers:
+            tensor = replaced(_registration.buffers, self, name, tensor)
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -149,6 +169,8 @@ class Module(Hooks, State, Conversion, Walk):
         self._check_name(name, "module")
         if hasattr(self, name) and name not in self._modules:
             raise KeyError(f"attribute '{name}' already exists")
+        if _registration.modules:
+            module = replaced(_registration.modules, self, name, module)
         self._modules[name] = module
         if module is not None:
             self._name_child(name, module)
@@ -206,6 +228,8 @@ class Module(Hooks, State, Conversion, Walk):
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._remove_from(name, d, d["_parameters"], d["_buffers"])
             d["_non_persistent_buffers_set"].discard(name)
+            if _registration.modules:
+                value = replaced(_registration.modules, self, name, value)
             modules[name] = value
             self._name_child(name, value)
             return
@@ -214,28 +238,41 @@ class Module(Hooks, State, Conversion, Walk):
                 raise TypeError(
                     f"cannot assign '{_typename(value)}' as child module '{name}' (torch.nn.Module or None "
                     "expected)")
-            modules[name] = None
+            if _registration.modules:
+                value = replaced(_registration.modules, self, name, None)
+            modules[name] = value
             return
         buffers = d.get("_buffers")
-        if isinstance(value, Tensor) and (getattr(value, "_is_buffer",
-                                                  False) or (buffers is not None and name in buffers)):
+        is_buffer = isinstance(value, Tensor) and getattr(value, "_is_buffer", False)
+        if is_buffer or (buffers is not None and name in buffers):
             if buffers is None:
                 raise AttributeError("cannot assign buffer before Module.__init__() call")
-            if name not in buffers:
-                self._remove_from(name, d, d["_parameters"], d["_modules"])
-                self.register_buffer(name, value, getattr(value, "persistent", True))
-            else:
-                buffers[name] = value
-            return
-        if buffers is not None and name in buffers:
-            if value is not None:
-                raise TypeError(f"cannot assign '{_typename(value)}' as buffer '{name}' (torch.nn.Buffer, "
-                                "torch.Tensor or None expected)")
-            buffers[name] = None
+            self._assign_buffer(name, value, is_buffer)
             return
         if type(value) in (list, tuple, dict):
             _warn_unregistered(self, name, value)
         object.__setattr__(self, name, value)
+
+    def _assign_buffer(self, name: str, value: Any, is_buffer: bool) -> None:
+        """`module.name = value` of a Buffer, or over one."""
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"cannot assign '{_typename(value)}' as buffer '{name}' (torch.nn.Buffer, "
+                            "torch.Tensor or None expected)")
+        persistent = value.persistent if is_buffer else name not in self._non_persistent_buffers_set
+        own = type(self).register_buffer
+        if own is Module.register_buffer:
+            if name in self._buffers and not _registration.buffers and not is_buffer:
+                self._buffers[name] = value                    # what a running mean does in every step
+                return
+            self._remove_from(name, self.__dict__, self._parameters, self._modules)
+            self.register_buffer(name, value, persistent)
+        elif persistent:
+            self.register_buffer(name, value)           # a subclass's own, which may know no third argument
+        elif "persistent" in inspect.signature(own).parameters:
+            self.register_buffer(name, value, persistent)
+        else:
+            raise RuntimeError(f"{type(self).__name__} defines a register_buffer() without the persistent argument, so "
+                               f"the non-persistent buffer '{name}' cannot be registered. Add the argument to it.")
 
     @staticmethod
     def _remove_from(name: str, *registries: dict) -> None:
@@ -253,6 +290,10 @@ class Module(Hooks, State, Conversion, Walk):
     def __dir__(self) -> list[str]:
         names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
         return sorted({n for n in names if not n[0].isdigit()})
+
+    def __getstate__(self) -> dict:
+        """The attributes to pickle or copy: all but what `compile` made."""
+        return {k: v for k, v in self.__dict__.items() if k != "_compiled_call_impl"}
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
@@ -321,8 +362,19 @@ class Module(Hooks, State, Conversion, Walk):
         return self._apply(lambda t: t.share_memory_())
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("Module.compile is not available yet: call the module as it is; results "
-                                  "are the same.")
+        """Compile this module in place: calls of it run what `torch.compile` makes of its call, hooks included.
+
+        Arguments are those of `torch.compile`. Parameters and their names stay where they are; a compiled module is
+        saved, copied and loaded as if it were not.
+
+        >>> layer = flambeau.nn.Linear(2, 1)
+        >>> layer.compile(disable=True)
+        >>> layer(flambeau.zeros(3, 2)).shape
+        torch.Size([3, 1])
+        """
+        from flambeau.compiler import compile as compiled
+
+        self.__dict__["_compiled_call_impl"] = compiled(self._call_impl, *args, **kwargs)
 
 
 def _typename(value: Any) -> str:

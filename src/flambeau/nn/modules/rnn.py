@@ -78,7 +78,7 @@ class RNNBase(Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # PyTorch's modules keep their weights in a row too, and expect that of a file
-        return {**self.__dict__, "_flat_weights": [getattr(self, name) for name in self._flat_weights_names]}
+        return {**super().__getstate__(), "_flat_weights": [getattr(self, name) for name in self._flat_weights_names]}
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__({name: value for name, value in state.items() if name != "_flat_weights"})
