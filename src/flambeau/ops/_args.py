@@ -45,6 +45,23 @@ def sizes(args: tuple) -> tuple[int, ...]:
     return tuple([s if type(s) is int else as_int(s, "size") for s in args])
 
 
+def integer(value: Any, function: str, argument: str) -> int:
+    """value as an int; TypeError for anything that is no integer (a bool is none)."""
+    if type(value) is int:
+        return value
+    if isinstance(value, TensorBase) and not shape_of(value) and dtype_of(value).kind in "iu":
+        return int(array_of(value))
+    try:
+        return as_int(value, argument)
+    except TypeError as error:
+        raise TypeError(f"{function}(): {error}") from None
+
+
+def optional_integer(value: Any, function: str, argument: str) -> int | None:
+    """`integer`, or None."""
+    return None if value is None else integer(value, function, argument)
+
+
 def np_dtype(d: DType | None) -> np.dtype | None:
     """The arrays' dtype for a public one."""
     return None if d is None else d.array_type
