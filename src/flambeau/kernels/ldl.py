@@ -92,14 +92,13 @@ def factor(a: np.ndarray, hermitian: bool) -> tuple[np.ndarray, np.ndarray, np.n
     pivots, info = np.zeros((len(flat), n), np.int32), np.zeros(len(flat), np.int32)
     for i, m in enumerate(flat):
         info[i] = _factor(m, pivots[i], hermitian)
-    packed = np.swapaxes(np.ascontiguousarray(np.swapaxes(np.tril(flat), -2, -1)), -2, -1)
-    return packed.reshape(a.shape, order="A") if a.ndim == 2 else _stacked(packed, a.shape), pivots.reshape(
-        *a.shape[:-2], n), info.reshape(a.shape[:-2])
+    batch = a.shape[:-2]
+    return by_columns(np.tril(flat).reshape(a.shape)), pivots.reshape(*batch, n), info.reshape(batch)
 
 
-def _stacked(packed: np.ndarray, shape: tuple) -> np.ndarray:
-    """Matrices stored by columns, as LAPACK leaves them, in the batch's shape."""
-    return np.swapaxes(np.swapaxes(packed, -2, -1).reshape(shape), -2, -1)
+def by_columns(a: np.ndarray) -> np.ndarray:
+    """Matrices stored by columns, as LAPACK leaves them."""
+    return np.swapaxes(np.ascontiguousarray(np.swapaxes(a, -2, -1)), -2, -1)
 
 
 def _solve(ld: np.ndarray, pivots: np.ndarray, x: np.ndarray, hermitian: bool) -> None:
@@ -137,4 +136,4 @@ def solve(ld: np.ndarray, pivots: np.ndarray, b: np.ndarray, hermitian: bool) ->
     exchanges = np.broadcast_to(pivots, (*batch, n)).reshape(len(flat), n)
     for i, one in enumerate(flat):
         _solve(factors[i], exchanges[i], one, hermitian and ld.dtype.kind == "c")
-    return _stacked(np.ascontiguousarray(np.swapaxes(flat, -2, -1)).swapaxes(-2, -1), x.shape) if columns else x
+    return by_columns(x)

@@ -257,6 +257,10 @@ def kl_div(input: Any, target: Any, size_average: bool | None = None, reduce: bo
                   "reduction='batchmean' does. Use it for the divergence.")
     if not is_float(dtype_of(a)) or not is_float(dtype_of(target)):
         raise RuntimeError("kl_div: Integral inputs not supported: convert input and target to a floating dtype.")
-    values = target.exp() * (target - a) if log_target else target.xlogy(target) - target * a
-    out = reduced(values, reduction)
+    out = reduced(divergences(a, target, log_target), reduction)
     return out / shape_of(a)[0] if by_batch and shape_of(a) else out
+
+
+def divergences(a: Any, target: Any, log_target: bool) -> Any:
+    """The terms of `kl_div`, before they are reduced."""
+    return target.exp() * (target - a) if log_target else target.xlogy(target) - target * a

@@ -147,6 +147,12 @@ def _ctc_samples(t: Any) -> list:
             call(logp(6, 4), t(values=[1, 2], dtype="int64", grad=False), (5,), (2,), reduction="sum")]
 
 
+def _ctc_numbers(t: Any) -> list:
+    """The samples, with reduction as a number."""
+    numbers = {"none": 0, "mean": 1, "sum": 2}
+    return [call(*s.args, **{k: numbers.get(v, v) for k, v in s.kwargs.items()}) for s in _ctc_samples(t)]
+
+
 @functional(_ctc_samples, errors=lambda t: [
     (call(t(6, 2, 4), t(2, 2, dtype="int64", low=1, high=3), (7, 6), (2, 2)), RuntimeError, "Expected input_lengths"),
     (call(t(6, 2, 4), t(2, 2, dtype="int64", low=1, high=3), (6, 6), (2, 2), 9), RuntimeError, "blank must be in label "

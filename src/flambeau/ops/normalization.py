@@ -469,12 +469,22 @@ def instance_norm(input: Any, running_mean: Any = None, running_var: Any = None,
     """
     a: Any = tensor(input, "instance_norm")
     shape = shape_of(a)
-    if not use_input_stats:
-        return normalise_batch(a, running_mean, running_var, weight, bias, False, momentum, eps)
-    if prod(shape[2:]) == 1:
+    if use_input_stats and prod(shape[2:]) == 1:
         raise ValueError("instance_norm: Expected more than 1 spatial element when training: with input size "
                          f"{_size_text(shape)} the result would be all zeros. Leave out the norm at this size, or "
                          "call model.eval() with running statistics.")
+    return normalise_instances(a, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
+
+
+def normalise_instances(a: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, use_input_stats: bool,
+                        momentum: float, eps: float) -> Any:
+    """`instance_norm` after its check of the number of elements."""
+    shape = shape_of(a)
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false: give "
+                               "running statistics, or use_input_stats=True")
+        return normalise_batch(a, running_mean, running_var, weight, bias, False, momentum, eps)
     _check_dtype("instance_norm", a, weight, bias, running_mean, running_var)
     _check_channels("instance_norm", shape[1], running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     out = apply_n(INSTANCE, [a, weight, bias], (eps,))[0]
