@@ -155,8 +155,6 @@ def test_messages_say_what_to_do():
         optim.SGD([p * 2])
     with pytest.warns(UserWarning, match="duplicate parameters"):
         optim.SGD([p, p])
-    with pytest.raises(NotImplementedError, match="differentiable"):
-        optim.Adam([p], differentiable=True)
     with pytest.raises(AttributeError, match="torch.optim.Lion.*Use one of.*Adam"):
         optim.Lion  # noqa: B018
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+import flambeau
+from flambeau.autograd import enable_grad, no_grad
 from flambeau.core import dtype as dtypes
 from flambeau.core.objects import TensorBase, array_of, cell_of, make, user_frame
 from flambeau.core.op import Op
@@ -40,10 +42,9 @@ def check(good: bool, name: str, value: Any) -> None:
 
 
 def refuse_modes(name: str, foreach: Any, fused: Any, differentiable: bool) -> None:
-    """There is one implementation; what would change the meaning is refused."""
-    if differentiable:
-        raise NotImplementedError(f"{name}(differentiable=True) is not supported yet: the update is not "
-                                  "recorded. Write it with tensor operators to differentiate through it.")
+    """foreach and fused change nothing here; what contradicts itself is refused as PyTorch does."""
+    if fused and differentiable:
+        raise RuntimeError(f"{name}: `fused` does not support `differentiable`. Leave fused out.")
     if foreach and fused:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
@@ -120,6 +121,14 @@ class Elementwise(Optimizer):
         """Write the new parameters and states of a segment. numbers: 0-d arrays in the segment's dtype."""
         raise NotImplementedError
 
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        """`update` for one parameter by differentiable operators: p and the states are written in place.
+
+        A state is written by `copy_` of a new tensor, which is what later formulas save: the next step can write the
+        state again.
+        """
+        raise NotImplementedError
+
     # ------------------------------------------------------------------ a step
 
     def step(self, closure: Callable | None = None) -> Any:
@@ -130,6 +139,10 @@ class Elementwise(Optimizer):
             if answer is not NotImplemented:
                 return answer
         loss = run_closure(closure)
+        if self.defaults.get("differentiable"):
+            with enable_grad():
+                self._step_recorded()
+            return loss
         batches = self._batches()
         self._run(batches, [self.numbers(b.group, b.count) for b in batches])
         return loss
@@ -175,6 +188,30 @@ class Elementwise(Optimizer):
                 for k, name in enumerate(names):
                     batch.states[k].append(state[name])
         return found
+
+    def _step_recorded(self) -> None:
+        """A step that is part of the graph: gradients flow through it to gradients, states and options."""
+        for group in self.param_groups:
+            if group.get("foreach"):
+                raise AssertionError(f"{type(self).__name__}: foreach=True does not support autograd. Leave it out with "
+                                     "differentiable=True.")
+            for p in group["params"]:
+                g = p.grad
+                if g is None:
+                    continue
+                state = self.state[p]
+                if not state:
+                    with no_grad():
+                        self.start(p, group, state)
+                if group.get("maximize"):
+                    g = -g
+                if p.is_complex():
+                    parts = {k: flambeau.view_as_real(v) if isinstance(v, TensorBase) and v.is_complex() else v  # type: ignore[attr-defined]
+                             for k, v in state.items()}
+                    self.record(flambeau.view_as_real(p), flambeau.view_as_real(g), parts, group)
+                    state.update((k, v) for k, v in parts.items() if k not in state)
+                else:
+                    self.record(p, g, state, group)
 
     def _run(self, batches: list[Batch], numbers: list) -> None:
         quiet2(self._run_quietly, batches, numbers)
@@ -235,6 +272,18 @@ def _constants(values: tuple, dtype: Any, made: dict) -> list:
         found = [np.array(v, dtype) for v in values]
         made[dtype] = found
     return found
+
+
+def decayed(p: Any, g: Any, group: dict) -> Any:
+    """The gradient with the L2 penalty's, recorded."""
+    return g + p * group["weight_decay"] if number(group["weight_decay"]) != 0 else g
+
+
+def mixed(kept: Any, new: Any, share: Any) -> Any:
+    """kept moves towards new by a share, recorded; the tensor that it became."""
+    mean = kept + (new - kept) * share
+    kept.copy_(mean)
+    return mean
 
 
 def zeros_like(p: Any) -> Any:

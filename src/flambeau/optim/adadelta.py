@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._elementwise import Elementwise, check, check_lr, number, refuse_modes, step_count, zeros_like
+from ._elementwise import Elementwise, check, check_lr, decayed, number, refuse_modes, step_count, zeros_like
 from ._segments import Segment
 
 
@@ -46,6 +46,17 @@ class Adadelta(Elementwise):
 
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
         return (group["rho"], 1 - group["rho"], group["eps"], -number(group["lr"]), group["weight_decay"])
+
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        rho, eps = group["rho"], group["eps"]
+        state["step"].add_(1)
+        g = decayed(p, g, group)
+        square = state["square_avg"] * rho + g * g * (1 - rho)
+        state["square_avg"].copy_(square)
+        steps = state["acc_delta"].clone()
+        step = (steps + eps).sqrt() / (square + eps).sqrt() * g
+        state["acc_delta"].copy_(steps * rho + step * step * (1 - rho))
+        p.sub_(step * group["lr"])
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         rho, new, eps, minus_lr, decay = numbers

@@ -8,7 +8,7 @@ import numpy as np
 
 from flambeau.core.objects import array_of, make
 
-from ._elementwise import Elementwise, check, check_lr, number, refuse_modes, step_count
+from ._elementwise import Elementwise, check, check_lr, decayed, number, refuse_modes, step_count
 from ._segments import Segment
 
 
@@ -70,6 +70,14 @@ class Adagrad(Elementwise):
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
         return (-number(group["lr"]) / (1 + (count - 1) * group["lr_decay"]), group["eps"],
                 group["weight_decay"])
+
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        state["step"].add_(1)
+        g = decayed(p, g, group)
+        total = state["sum"] + g * g
+        state["sum"].copy_(total)
+        rate = group["lr"] / (1 + (state["step"].item() - 1) * group["lr_decay"])
+        p.sub_(g * rate / (total.sqrt() + group["eps"]))
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         minus_lr, eps, decay = numbers

@@ -9,7 +9,7 @@ import numpy as np
 
 from flambeau.core.objects import TensorBase
 
-from ._elementwise import Elementwise, check, check_lr, number, refuse_modes, step_count, zeros_like
+from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
 from ._segments import Segment
 
 
@@ -71,6 +71,27 @@ class Adam(Elementwise):
         decay = group["weight_decay"]
         return (1 - beta1, beta2, 1 - beta2, math.sqrt(1 - beta2**count), group["eps"],
                 -lr / (1 - beta1**count), 1 - lr * decay if group["decoupled_weight_decay"] else decay)
+
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+        step = state["step"]
+        if step.requires_grad:
+            raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode: it counts")
+        step.add_(1)
+        count = step.item()
+        if number(decay) != 0 and group["decoupled_weight_decay"]:
+            p.mul_(1 - lr * decay)
+        else:
+            g = decayed(p, g, group)
+        mean = mixed(state["exp_avg"], g, 1 - beta1)
+        square = state["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
+        state["exp_avg_sq"].copy_(square)
+        if group["amsgrad"]:
+            largest = state["max_exp_avg_sq"].clone()
+            square = largest.maximum(square)
+            state["max_exp_avg_sq"].copy_(square)
+        root = square.sqrt() / (1 - beta2**count) ** 0.5
+        p.sub_(mean * (lr / (1 - beta1**count)) / (root + group["eps"]))
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         new1, beta2, new2, correction2, eps, minus_step, decay = numbers

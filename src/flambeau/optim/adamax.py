@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ._elementwise import Elementwise, check, check_lr, number, refuse_modes, step_count, zeros_like
+import flambeau
+
+from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
 from ._segments import Segment
 
 
@@ -50,6 +52,16 @@ class Adamax(Elementwise):
         beta1, beta2 = group["betas"]
         return (1 - beta1, beta2, group["eps"], -number(group["lr"]) / (1 - beta1**count),
                 group["weight_decay"])
+
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        beta1, beta2 = group["betas"]
+        state["step"].add_(1)
+        g = decayed(p, g, group)
+        mean = mixed(state["exp_avg"], g, 1 - beta1)
+        # amax shares the gradient among equal elements, as PyTorch's does
+        largest = flambeau.stack([state["exp_inf"] * beta2, g.abs() + group["eps"]]).amax(0)
+        state["exp_inf"].copy_(largest)
+        p.sub_(mean * group["lr"] / (largest * (1 - beta1 ** state["step"].item())))
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         new, beta2, eps, minus_step, decay = numbers

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+import flambeau
 from flambeau.core.objects import array_of
 
-from ._elementwise import Elementwise, check, check_lr, number, refuse_modes, step_count, zeros_like
+from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
 from ._segments import Segment
 
 
@@ -59,6 +60,20 @@ class ASGD(Elementwise):
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
         eta, mu = count
         return (-eta, 1 - group["lambd"] * eta, mu, group["weight_decay"])
+
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        lr = group["lr"]
+        if state["step"].item() == 0:
+            state["eta"].copy_(flambeau.as_tensor(lr))
+        state["step"].add_(1)
+        count = state["step"].item()
+        eta, mu = state["eta"].clone(), state["mu"].item()
+        state["eta"].copy_(flambeau.as_tensor(lr / (1 + group["lambd"] * lr * count) ** group["alpha"]))
+        state["mu"].fill_(1 / max(1, count - group["t0"]))
+        g = decayed(p, g, group)
+        p.mul_(1 - group["lambd"] * eta)
+        p.sub_(g * eta)
+        mixed(state["ax"], p, mu)
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         minus_eta, shrink, mu, decay = numbers

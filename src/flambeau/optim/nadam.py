@@ -9,7 +9,7 @@ import numpy as np
 
 from flambeau.core.objects import array_of
 
-from ._elementwise import Elementwise, check, check_lr, number, refuse_modes, step_count, zeros_like
+from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
 from ._segments import Segment
 
 
@@ -74,6 +74,24 @@ class NAdam(Elementwise):
         return (1 - beta1, beta2, 1 - beta2, math.sqrt(1 - beta2**step), group["eps"],
                 -lr * (1 - now) / (1 - product), -lr * after / (1 - product * after),
                 1 - lr * decay if group["decoupled_weight_decay"] else decay)
+
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
+        state["step"].add_(1)
+        count = state["step"].item()
+        now, after = self._momentum(group, count), self._momentum(group, count + 1)
+        state["mu_product"].mul_(now)
+        product = state["mu_product"].clone()
+        if decay != 0 and group["decoupled_weight_decay"]:
+            p.mul_(1 - lr * decay)
+        else:
+            g = decayed(p, g, group)
+        mean = mixed(state["exp_avg"], g, 1 - beta1)
+        square = state["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
+        state["exp_avg_sq"].copy_(square)
+        root = (square / (1 - beta2**count)).sqrt() + group["eps"]
+        p.sub_(g * (lr * (1 - now) / (1 - product)) / root)
+        p.sub_(mean * (lr * after / (1 - product * after)) / root)
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         new1, beta2, new2, correction2, eps, of_gradient, of_mean, decay = numbers

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._elementwise import Elementwise, check, check_lr, number, refuse_modes, step_count, zeros_like
+from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
 from ._segments import Segment
 
 
@@ -50,19 +50,39 @@ class RAdam(Elementwise):
         for name in self.names(group):
             state[name] = zeros_like(p)
 
+    @staticmethod
+    def _rectified(beta2: float, count: float) -> float:
+        """The factor that corrects the root's variance; 0 while that is not known."""
+        longest = 2 / (1 - beta2) - 1
+        length = longest - 2 * count * beta2**count / (1 - beta2**count)      # of the moving average
+        if length <= 5.0:
+            return 0.0
+        known, final = (length - 4) * (length - 2), (longest - 4) * (longest - 2)
+        return math.sqrt(known * longest / (final * length))
+
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
         lr, (beta1, beta2) = number(group["lr"]), group["betas"]
         decay = group["weight_decay"]
-        correction2 = 1 - beta2**count
-        longest = 2 / (1 - beta2) - 1
-        length = longest - 2 * count * beta2**count / correction2      # of the moving average
-        rectified = 0.0
-        if length > 5.0:
-            known, final = (length - 4) * (length - 2), (longest - 4) * (longest - 2)
-            rectified = math.sqrt(known * longest / (final * length))
         return (1 - beta1, beta2, 1 - beta2, group["eps"], -lr / (1 - beta1**count),
-                math.sqrt(correction2) * rectified,
+                math.sqrt(1 - beta2**count) * self._rectified(beta2, count),
                 1 - lr * decay if group["decoupled_weight_decay"] else decay)
+
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
+        state["step"].add_(1)
+        count = state["step"].item()
+        if decay != 0 and group["decoupled_weight_decay"]:
+            p.mul_(1 - lr * decay)
+        else:
+            g = decayed(p, g, group)
+        mean = mixed(state["exp_avg"], g, 1 - beta1)
+        square = state["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
+        state["exp_avg_sq"].copy_(square)
+        step = mean * (lr / (1 - beta1**count))
+        rectified = self._rectified(beta2, count)
+        if rectified != 0:
+            step = step * (math.sqrt(1 - beta2**count) * rectified / (square.sqrt() + group["eps"]))
+        p.sub_(step)
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         new1, beta2, new2, eps, minus_step, rectified, decay = numbers

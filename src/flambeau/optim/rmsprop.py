@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._elementwise import Elementwise, check, check_lr, number, refuse_modes, step_count, zeros_like
+from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
 from ._segments import Segment
 
 
@@ -60,6 +60,21 @@ class RMSprop(Elementwise):
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
         return (group["alpha"], 1 - group["alpha"], group["eps"], group["momentum"], -number(group["lr"]),
                 group["weight_decay"])
+
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        alpha = group["alpha"]
+        state["step"].add_(1)
+        g = decayed(p, g, group)
+        square = state["square_avg"] * alpha + g * g * (1 - alpha)
+        state["square_avg"].copy_(square)
+        if group["centered"]:
+            mean = mixed(state["grad_avg"], g, 1 - alpha)
+            square = square - mean * mean
+        step = g / (square.sqrt() + group["eps"])
+        if group["momentum"] > 0:
+            step = state["momentum_buffer"] * group["momentum"] + step
+            state["momentum_buffer"].copy_(step)
+        p.sub_(step * group["lr"])
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         alpha, new, eps, momentum, minus_lr, decay = numbers

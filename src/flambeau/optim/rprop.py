@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+import flambeau
 from flambeau.core.objects import array_of, make
 
 from ._elementwise import Elementwise, check, check_lr, number, refuse_modes, step_count, zeros_like
@@ -47,6 +48,18 @@ class Rprop(Elementwise):
 
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
         return (*group["etas"], *group["step_sizes"])
+
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        shrink, grow = group["etas"]
+        state["step"].add_(1)
+        agrees = g * state["prev"]
+        changed = agrees < 0
+        factor = flambeau.where(changed, shrink, flambeau.where(agrees > 0, grow, 1.0)).to(p.dtype)
+        size = (state["step_size"] * factor).clamp(*group["step_sizes"])
+        state["step_size"].copy_(size)
+        g = g.masked_fill(changed, 0)
+        p.sub_(g.sign() * size)
+        state["prev"].copy_(g)
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         shrink, grow, shortest, longest = numbers

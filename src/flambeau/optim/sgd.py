@@ -8,7 +8,7 @@ import numpy as np
 
 from flambeau.core.objects import array_of, make
 
-from ._elementwise import Batch, Elementwise, check, check_lr, number, refuse_modes
+from ._elementwise import Batch, Elementwise, check, check_lr, decayed, number, refuse_modes
 from ._segments import PIECE, Segment
 
 
@@ -111,6 +111,20 @@ class SGD(Elementwise):
                     add(part, multiply(flat_g[i:i + PIECE], step, scratch[:part.size]), part)
             else:
                 add(a, multiply(g, step), a)
+
+    def start(self, p: Any, group: dict, state: dict) -> None:
+        """Nothing: the first gradient becomes the momentum."""
+
+    def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
+        g = decayed(p, g, group)
+        if group["momentum"] != 0:
+            kept = state.get("momentum_buffer")
+            if kept is None:
+                kept = state["momentum_buffer"] = g.clone()
+            else:
+                kept.copy_(kept * group["momentum"] + g * (1 - group["dampening"]))
+            g = g + kept * group["momentum"] if group["nesterov"] else kept.clone()
+        p.sub_(g * group["lr"])
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:
         minus_lr, decay, momentum, new, kept = numbers
