@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.engine import run_backward
-from flambeau.core.errors import AutogradError, meta_backward_error, unused_error
-from flambeau.core.objects import Node, TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.errors import AutogradError, unused_error
+from flambeau.core.objects import Node, TensorBase, array_of, dtype_of, make, make_lazy, memory_of, shape_of
 from flambeau.core.state import state
 from flambeau.core.views import grad_fn
 
@@ -28,12 +28,10 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
         raise RuntimeError(f"got {len(roots)} tensors and {len(gradients)} gradients: give one gradient for each tensor")
     seeds = []
     for i, (root, g) in enumerate(zip(roots, gradients, strict=True)):
-        if isinstance(root, TensorBase) and root.requires_grad and root.is_meta:
-            raise meta_backward_error(shape_of(root))
         if not isinstance(root, TensorBase):
             if g is None:
                 raise RuntimeError(f"{what}: a GradientEdge needs an explicit gradient")
-            seeds.append(g if create else array_of(g))
+            seeds.append(g if create or g.is_meta else array_of(g))
             continue
         if g is None:
             if not root.requires_grad:
@@ -47,6 +45,9 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
             if not state.is_float(dtype_of(root)) or dtype_of(root).kind == "c":
                 raise AutogradError("grad can be implicitly created only for real scalar outputs, and this one is "
                                     f"{root.dtype}. Pass its gradient, or call backward on a real part.")
+            if root._array is None and root.is_meta:
+                seeds.append(make_lazy(memory_of(root)))
+                continue
             seed = state.xp.ones_like(array_of(root))
             seeds.append(make(seed) if create else seed)
             continue
@@ -60,7 +61,10 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
             raise RuntimeError(
                 f"grad_output[{i}] is {g.dtype} and output[{i}] is {root.dtype}: for complex Tensors the two need "
                 "the same dtype (Mismatch in dtype). Convert it with .to().")
-        seeds.append(g if create else array_of(g))
+        if root.device != g.device:
+            raise RuntimeError(f"grad_output[{i}] is on {g.device} and output[{i}] on {root.device}: expected both on one "
+                               "device.")
+        seeds.append(g if create or g.is_meta else array_of(g))
     return seeds
 
 
@@ -195,7 +199,7 @@ def _finish(results: list, wanted: list, allow: bool, materialize: bool) -> tupl
 def _zeros_at(target: Any) -> TensorBase:
     """Zeros like a tensor, or like the output that a GradientEdge names."""
     if isinstance(target, TensorBase):
-        return make(state.xp.zeros_like(array_of(target)))
+        return state.ops.zeros_like(target.detach())
     if not isinstance(target.node, Node):
         return make(state.xp.zeros_like(array_of(target.node.variable)))
     x = target.node.extra

@@ -122,6 +122,10 @@ def run_backward(roots: list[Any], seeds: list[Any], retain: bool, create: bool,
         answer: Any = state.intercept_step("backward", (roots, seeds, retain, create, inputs, accumulate_grad))
         if answer is not NotImplemented:
             return answer
+    recorded = create
+    for seed in seeds:
+        if isinstance(seed, TensorBase):     # on the meta device formulas run on tensors, recorded or not
+            create = True
     call = Call(retain, create, accumulate_grad)
     xp: Any = state.ops if create else state.xp
     call.line = user_frame()
@@ -131,7 +135,7 @@ def run_backward(roots: list[Any], seeds: list[Any], retain: bool, create: bool,
     previous = token.old_value
     if previous is not token.MISSING:
         state.loud_value = previous          # hooks run with the user's own NumPy settings
-    old = set_grad_enabled(create)
+    old = set_grad_enabled(recorded)
     outer: Any = getattr(local, "call", None)
     local.call = call
     try:

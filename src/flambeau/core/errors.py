@@ -150,7 +150,7 @@ def inference_save_error() -> RuntimeError:
 
 def inference_inplace_error() -> RuntimeError:
     return AutogradError(
-        "Inplace update to inference tensor outside InferenceMode is not allowed. The tensor was made inside "
+        "Inplace update to inference tensor outside inference mode. The tensor was made inside "
         "torch.inference_mode(). Make a clone() of it and change that, or use torch.no_grad() where it is made.")
 
 
@@ -173,11 +173,3 @@ def forward_line(n: Node) -> str:
 
 def line_text(n: Node) -> str:
     return source_line(n.code, n.lasti)
-
-
-def meta_backward_error(shape: Any) -> NotImplementedError:
-    return NotImplementedError(
-        "backward on the meta device is not supported: a meta tensor (here of shape %s) keeps shape and dtype only, so "
-        "there are no values whose gradient could be computed. Run the model on the CPU (a module: "
-        "module.to_empty(device='cpu'), then initialise it; a tensor: torch.empty_like(t, device='cpu')) and call backward "
-        "there." % shape_text(shape))

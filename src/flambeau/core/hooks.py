@@ -9,9 +9,9 @@ from __future__ import annotations
 import _thread
 from typing import Any, Final, cast
 
-from .objects import Extra, LeafHooks, TensorBase, array_of, cell_of, make
+from .objects import Extra, LeafHooks, TensorBase, array_of, cell_of, make, memory_of
 from .op import Op
-from .state import state
+from .state import grad_enabled, state
 from .tasks import Call, Task
 
 leaf_lock: Final = _thread.allocate_lock()
@@ -40,8 +40,8 @@ def checked(r: Any, old: Any, what: str, fn: Any) -> Any:
         raise TypeError(f"a {what} must return a Tensor or None, not {type(r).__name__} ({hook_text(fn)}). Return the new "
                         "gradient, or nothing to keep the old one.")
     if old is not None:
-        a = array_of(r)
-        b = array_of(old) if isinstance(old, TensorBase) else old
+        a = memory_of(r)
+        b = memory_of(old) if isinstance(old, TensorBase) else old
         if a.shape != b.shape:
             raise RuntimeError(f"a {what} has changed the size of value: it was given {list(b.shape)} and returned "
                                f"{list(a.shape)} ({hook_text(fn)}). A gradient has the shape of the tensor that it belongs "
@@ -185,7 +185,13 @@ def finish_leaf(call: Call, task: Task) -> None:
             "write.")
     if not t._rg:
         return                          # requires_grad_(False) since
-    if create:
+    if create and t._array is None and not grad_enabled():
+        old = t._grad
+        if old is None:
+            t._grad = state.ops.clone_as(g, memory_of(t).strides)     # nobody else's, and in the order of t
+        else:
+            cell_of(cast(TensorBase, old)).stamp += 1       # written in place, and there are no values
+    elif create:
         t._grad = g if t._grad is None else state.ops.add(t._grad, g)
     else:
         if not owned and g.base is not None:

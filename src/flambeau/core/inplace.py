@@ -16,6 +16,7 @@ from .objects import (
     dtype_of,
     extra_of,
     make,
+    memory_of,
     put_edge,
     requires,
     shape_of,
@@ -104,6 +105,9 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
             tb = t
             bb = t._array
             if bb is None:
+                r = state.lazy(op, (a, b), None, INPLACE)
+                if r is not NotImplemented:
+                    return r
                 bb = array_of(t)
             rb = t._rg or (t._view is not None and requires(t))
             db = dtype_of(t)
@@ -204,17 +208,19 @@ def apply_inplace(op: Op, inputs: list[Any], params: Any = None) -> Any:
         r = state.intercept(op, tuple(inputs), params, INPLACE)
         if r is not NotImplemented:
             return r
-    if a._array is None:
-        r = state.lazy(op, tuple(inputs), params, INPLACE)
-        if r is not NotImplemented:
-            return r
     arrays: list[Any] = []
     need = False
     for t in inputs:
         if t is None or not isinstance(t, TensorBase):
             arrays.append(t)
         else:
-            arrays.append(array_of(t))
+            aa = t._array
+            if aa is None:
+                r = state.lazy(op, tuple(inputs), params, INPLACE)
+                if r is not NotImplemented:
+                    return r
+                aa = array_of(t)
+            arrays.append(aa)
             if requires(t):
                 need = True
     aa = arrays[0]
@@ -293,7 +299,7 @@ def rebase(a: TensorBase, n: Node) -> None:
     x = extra_of(cs)
     x.inner = n                # keeps the view's own old edge: what its saved `self` is a function of
     x.view = without_base(v)
-    ba = array_of(base)
+    ba = memory_of(base)
     cs.shape = ba.shape
     cs.dtype = ba.dtype
     x.strides = ba.strides

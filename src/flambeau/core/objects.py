@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from mypy_extensions import i64, mypyc_attr
 
+from .dtype import META
 from .op import Op
 from .state import current_scope, inference_enabled, state
 
@@ -187,6 +188,20 @@ def array_of(t: TensorBase) -> Any:
     if a is None:
         a = t._lazy.materialise(t)
     return a
+
+
+def memory_of(t: TensorBase) -> Any:
+    """What a graph keeps of t: its array; of a meta tensor the shape, dtype and strides that stand for one."""
+    a = t._array
+    if a is None:
+        m = t._lazy
+        a = m if m.device is META else m.materialise(t)
+    return a
+
+
+def remake(kept: Any) -> TensorBase:
+    """A tensor of what `memory_of` gave."""
+    return make(kept) if type(kept) is state.array else make_lazy(kept)
 
 
 def set_array(t: TensorBase, array: Any) -> None:

@@ -18,7 +18,8 @@ from .objects import (
     dtype_of,
     edge,
     edge_number,
-    make,
+    memory_of,
+    remake,
     shape_of,
     version_of,
 )
@@ -75,7 +76,7 @@ def save(n: Node, i: i64, value: Any) -> None:
             version = cell.stamp
             array = value._array
             if array is None:
-                array = array_of(value)
+                array = memory_of(value)
     if i == 0:
         n.s0 = array
         n.c0 = cell
@@ -95,7 +96,7 @@ def save(n: Node, i: i64, value: Any) -> None:
 def save_output(n: Node, out: TensorBase, array: Any) -> None:
     """Save the single output."""
     if state.n_saved_hooks != 0:
-        d = make(array)
+        d = remake(array)
         d._cell = cell_of(out)
         p = pack(d)
         if p is not None:
@@ -124,13 +125,13 @@ def save_outputs(n: Node, mask: i64, outs: list[Any]) -> None:
                 t._cell = c
             p: Any = None
             if state.n_saved_hooks != 0:
-                d = make(t._array)
+                d = remake(memory_of(t))
                 d._cell = c
                 p = pack(d)
             if p is not None:
                 kept.extend([p, None, 0])
             else:
-                kept.extend([t._array, c, int(c.stamp)])
+                kept.extend([memory_of(t), c, int(c.stamp)])
         else:
             kept.extend([None, None, 0])
         i += 1
@@ -217,7 +218,7 @@ def read_input(n: Node, i: i64, create: bool) -> Any:
         u = unpacked(s)
         if e is None:
             return u
-        t = make(array_of(u))
+        t = remake(memory_of(u))
         t._tangent = u._tangent
         if isinstance(e, Node):
             t._node = e
@@ -230,11 +231,11 @@ def read_input(n: Node, i: i64, create: bool) -> Any:
         leaf = cast(TensorBase, e)
         if leaf._array is None or leaf._array is s:
             return e                               # a leaf is itself
-        t = make(s)                                # but for `leaf.data = other` since: the old values, with its history
+        t = remake(s)                              # but for `leaf.data = other` since: the old values, with its history
         t._node = alias_of(leaf)
         t._rg = True
         return t
-    t = make(s)
+    t = remake(s)
     t._cell = c
     if e is not None:
         t._node = e
@@ -278,11 +279,11 @@ def read_output(n: Node, j: i64, create: bool, owner: Node | None) -> Any:
         u = unpacked(s)
         if not create:
             return array_of(u)
-        s = array_of(u)
+        s = memory_of(u)
         tangent = u._tangent
     if not create:
         return s
-    t = make(s)
+    t = remake(s)
     t._cell = c
     t._tangent = tangent
     if multi and not n.op.outputs[int(j)]:

@@ -43,6 +43,7 @@ class State:
         self.intercept: Any = None    # (op, inputs, params, kind) -> value | NotImplemented
         self.intercept_step: Any = None   # (kind, payload) -> value | NotImplemented
         self.lazy: Any = None         # the same for tensors without an array: meta and pending
+        self.meta: Any = None         # (op, shape and dtype of the input, params) -> those of the result
         self.promote: Any = None      # (op, array, array, a_is_number, b_is_number) -> arrays of one dtype
         self.promote_inplace: Any = None
         self.floating: Any = None     # (array) -> array of the default float dtype

@@ -7,15 +7,17 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from .errors import view_error
-from .objects import VERSION_MASK, Node, TensorBase, View, array_of, cell_of, extra_of, requires, shape_of
+from .objects import VERSION_MASK, Node, TensorBase, View, cell_of, extra_of, memory_of, requires, shape_of
 from .op import Op
-from .state import grad_enabled, quiet, quiet1, quiet2, quiet3
+from .state import grad_enabled, quiet, quiet1, quiet2, quiet3, state
 
 weak: Final = weakref.ref
 
 
 def run_kernel(op: Op, a: Any, params: Any) -> Any:
     """The kernel on one array and parameters, without NumPy's warnings."""
+    if type(a) is not state.array:
+        return state.meta(op, a, params)
     if params is None:
         return quiet1(op.kernel, a)
     p: tuple[Any, ...] = params
@@ -71,7 +73,7 @@ def renew(v: View, base: TensorBase) -> Node:
     e: Any = base._node if base._node is not None else base if base._rg else None
     k: i64 = base._nr
     node: Node | None = None
-    a = array_of(base)
+    a = memory_of(base)
     i: i64 = len(chain) - 1
     while i >= 0:
         w = chain[int(i)]

@@ -247,6 +247,36 @@ def index_advanced(view: np.ndarray, key: Sequence[object]) -> np.ndarray:
     return out if out.flags.c_contiguous else np.ascontiguousarray(out)
 
 
+def advanced_shape(shape: Sequence[int], key: Sequence[object]) -> tuple[int, ...]:
+    """The shape of what `index_advanced` returns for an array of this shape, from the arrays' shapes alone.
+
+    Raises:
+        IndexError: the arrays do not broadcast.
+    """
+    before: list[int] = []
+    after: list[int] = []
+    places: list[int] = []
+    picked: list[tuple[int, ...]] = []
+    axis = 0
+    for place, item in enumerate(key):
+        if item is None or item is ALL:
+            (after if places else before).append(shape[axis])
+            axis += 1
+            continue
+        places.append(place)
+        mask = item.dtype == np.bool_
+        picked.append((int(np.count_nonzero(item)),) if mask else item.shape)
+        axis += item.ndim if mask else 1
+    after.extend(shape[axis:])
+    try:
+        middle = np.broadcast_shapes(*picked)
+    except ValueError:
+        raise IndexError("shape mismatch: the indexing tensors do not broadcast together, their shapes are "
+                         + ", ".join([str(list(s)) for s in picked])) from None
+    adjacent = places[-1] - places[0] + 1 == len(places)
+    return (*before, *middle, *after) if adjacent else (*middle, *before, *after)
+
+
 def _reworded(error: IndexError, view: np.ndarray) -> IndexError:
     text = str(error).replace("axis", "dimension").replace("indexing arrays", "indexing tensors")
     if "empty axes" in text:
@@ -296,7 +326,7 @@ def linear_index(shape: Sequence[int], key: Sequence[object]) -> np.ndarray:
         except ValueError:
             shapes = ", ".join([str(list(axes[d].shape)) for d in indexed])
             raise IndexError(
-                f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}"
+                f"shape mismatch: the indexing tensors do not broadcast together, their shapes are {shapes}"
             ) from None
     if total is None:
         return np.arange(int(np.prod(shape, dtype=np.int64))).reshape(tuple(shape))
@@ -339,7 +369,7 @@ def index_put_(view: np.ndarray, key: Sequence[object], values: np.ndarray, accu
     """
     if values.dtype != view.dtype:
         raise RuntimeError(
-            f"Index put requires the source and destination dtypes match, got {view.dtype.name} for the "
+            f"index_put: source and destination must have the same dtype, not {view.dtype.name} for the "
             f"destination and {values.dtype.name} for the source"
         )
     key = tuple(ALL if item is None else item for item in key)

@@ -32,7 +32,7 @@ def _is_legacy_empty(a: np.ndarray) -> bool:
     return a.ndim == 1 and a.shape[0] == 0
 
 
-def _cat_error(arrays: Sequence[np.ndarray], dim: int) -> RuntimeError:
+def _cat_error(arrays: Sequence, dim: int) -> RuntimeError | None:
     n = arrays[0].ndim
     for i, a in enumerate(arrays):
         if a.ndim == 0:
@@ -49,7 +49,25 @@ def _cat_error(arrays: Sequence[np.ndarray], dim: int) -> RuntimeError:
                     f"size {a.shape[axis]} for tensor number {i} in the list (shapes {list(arrays[0].shape)} and "
                     f"{list(a.shape)})."
                 )
-    return RuntimeError("cat() got tensors that cannot be joined")
+    return None
+
+
+def check_cat(arrays: Sequence, dim: int) -> None:
+    """Raise when arrays, or Metas, cannot be joined along dim."""
+    error = _cat_error(arrays, dim)
+    if error is not None:
+        raise error
+
+
+def check_stack(arrays: Sequence) -> None:
+    """Raise when arrays, or Metas, have not all one shape."""
+    shape = arrays[0].shape
+    for i, a in enumerate(arrays):
+        if a.shape != shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(a.shape)} "
+                f"at entry {i}"
+            )
 
 
 def cat(arrays: Sequence[np.ndarray], dim: int = 0, sizes: Sequence[int] | None = None) -> np.ndarray:
@@ -71,11 +89,12 @@ def cat(arrays: Sequence[np.ndarray], dim: int = 0, sizes: Sequence[int] | None 
     except ValueError:
         kept = [a for a in kept if not _is_legacy_empty(a)] or list(kept)
         if any(a.ndim == 0 for a in arrays):
-            raise _cat_error(arrays, dim) from None
+            check_cat(arrays, dim)
         try:
             out = np.concatenate(kept, dim)
         except ValueError:
-            raise _cat_error(kept, dim) from None
+            check_cat(kept, dim)
+            raise
     if not out.flags.c_contiguous:
         for name, n in (("channels_last", 4), ("channels_last_3d", 5)):
             if out.ndim == n and all(is_contiguous(a, name) for a in kept):
@@ -101,13 +120,8 @@ def stack(arrays: Sequence[np.ndarray], dim: int = 0) -> np.ndarray:
             return (out if out.flags.c_contiguous else np.ascontiguousarray(out)).reshape(len(arrays), *shape)
     key = (slice(None),) * dim + (None,)
     parts = []
-    for i, a in enumerate(arrays):
-        if a.shape != shape:
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and {list(a.shape)} "
-                f"at entry {i}"
-            )
-        parts.append(a[key])
+    check_stack(arrays)
+    parts.extend([a[key] for a in arrays])
     out = np.concatenate(_one_dtype(parts), dim)
     return out if out.flags.c_contiguous else np.ascontiguousarray(out)
 

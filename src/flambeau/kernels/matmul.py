@@ -90,6 +90,47 @@ def shape_error(a: tuple, b: tuple) -> RuntimeError:
     )
 
 
+def product_shape(name: str, a: tuple, b: tuple) -> tuple[int, ...]:
+    """Return the shape of the product `name` of arrays of two shapes.
+
+    Raises:
+        RuntimeError: the sizes do not fit.
+    """
+    if name == "mv":
+        if a[1] != b[0]:
+            raise RuntimeError(
+                f"size mismatch, got input ({a[0]}), mat ({a[0]}x{a[1]}), vec ({b[0]}): the vector must be as long as the "
+                "matrix has columns."
+            )
+        return a[:1]
+    if name in ("dot", "vdot"):
+        if a != b:
+            raise RuntimeError(
+                f"inconsistent tensor size, expected tensor [{a[0]}] and src [{b[0]}] to have the same number of "
+                f"elements, but got {a[0]} and {b[0]} elements respectively"
+            )
+        return ()
+    if name == "bmm":
+        if a[0] != b[0] or a[2] != b[1]:
+            raise RuntimeError(
+                f"batch2 must begin with the dimensions [{a[0]}, {a[2]}] but got: [{b[0]}, {b[1]}]."
+            )
+        return (*a[:2], b[2])
+    if name == "linear":
+        if a[-1] != b[-1]:
+            raise _linear_error(a, b)
+        return (*a[:-1], *b[:-1])
+    if a[1] != b[0]:
+        raise shape_error(a, b)
+    return (a[0], b[1])
+
+
+def check_added(name: str, a: tuple, target: tuple) -> None:
+    """Raise when a shape does not broadcast to that of the product that it is added to."""
+    if len(a) > len(target) or any(n not in (1, t) for n, t in zip(reversed(a), reversed(target), strict=False)):
+        raise _expand_error(a, target)
+
+
 def mm_nt(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return a @ b.T."""
     d = a.dtype
@@ -126,23 +167,14 @@ def mv(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     check_dtypes("mv", a, b)
     if _is_half(a.dtype):
         return cast(mv(a.astype(F32), b.astype(F32)), a.dtype)
-    try:
-        return a.dot(b)
-    except ValueError:
-        raise RuntimeError(
-            f"size mismatch, got input ({a.shape[0]}), mat ({a.shape[0]}x{a.shape[1]}), vec ({b.shape[0]}): the "
-            "vector must be as long as the matrix has columns."
-        ) from None
+    product_shape("mv", a.shape, b.shape)
+    return a.dot(b)
 
 
 def dot(a: np.ndarray, b: np.ndarray, name: str = "dot") -> Any:
     """Return the sum of the products of two vectors' elements."""
     check_dtypes(name, a, b)
-    if a.shape != b.shape:
-        raise RuntimeError(
-            f"inconsistent tensor size, expected tensor [{a.shape[0]}] and src [{b.shape[0]}] to have the same number of "
-            f"elements, but got {a.shape[0]} and {b.shape[0]} elements respectively"
-        )
+    product_shape(name, a.shape, b.shape)
     if _is_half(a.dtype):
         return cast(np.asarray(a.astype(F32).dot(b.astype(F32))), a.dtype)
     return a.dot(b)
@@ -160,11 +192,7 @@ def bmm(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         check_dtypes("bmm", a, b)
         if _is_half(d):
             return cast(bmm(a.astype(F32), b.astype(F32)), d)
-    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{a.shape[0]}, {a.shape[2]}] but got: "
-            f"[{b.shape[0]}, {b.shape[1]}]."
-        )
+    product_shape("bmm", a.shape, b.shape)
     if a.shape[0] == 1:
         return a[0].dot(b[0])[None]
     return np.matmul(a, b)
@@ -236,16 +264,21 @@ def wide(a: np.ndarray) -> np.ndarray:
     return a.astype(F32) if _is_half(a.dtype) else a
 
 
+def check_self(name: str, a: Any, x: Any) -> None:
+    """Raise when what a product is added to has another dtype."""
+    if a.dtype != x.dtype:
+        raise RuntimeError(
+            f"{name}: self must have the same dtype as the factors, but got {dtype_name(a.dtype)} and "
+            f"{dtype_name(x.dtype)}"
+        )
+
+
 def fused(name: str, product: Any) -> Any:
     """Return the kernel (a, x, y, beta, alpha) -> beta * a + alpha * product(x, y), rounded once."""
 
     def kernel(a: np.ndarray, x: np.ndarray, y: np.ndarray, beta: Any = 1, alpha: Any = 1) -> np.ndarray:
         check_dtypes(name, x, y)
-        if a.dtype != x.dtype:
-            raise RuntimeError(
-                f"{name}: self must have the same dtype as the factors, but got {dtype_name(a.dtype)} and "
-                f"{dtype_name(x.dtype)}"
-            )
+        check_self(name, a, x)
         p = np.asarray(product(wide(x), wide(y)))
         out = _scaled(p, alpha, p.dtype)
         if beta != 0:

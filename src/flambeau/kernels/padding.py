@@ -15,22 +15,34 @@ def _pairs(n_dims: int, pads: Sequence[int]) -> list[tuple[int, int, int]]:
     return [(n_dims - 1 - k, pads[2 * k], pads[2 * k + 1]) for k in range(len(pads) // 2)]
 
 
-def constant_pad(a: np.ndarray, pads: Sequence[int], value: object = 0) -> np.ndarray:
-    """Return a with `value` around it."""
-    shape = list(a.shape)
-    inner = [slice(None)] * a.ndim
-    outer = [slice(None)] * a.ndim
-    for axis, before, after in _pairs(a.ndim, pads):
-        n = shape[axis]
-        shape[axis] = n + before + after
-        outer[axis] = slice(max(before, 0), max(before, 0) + n + min(before, 0) + min(after, 0))
-        inner[axis] = slice(max(-before, 0), n - max(-after, 0))
-        if shape[axis] < 0 or (n + min(before, 0) + min(after, 0) < 0):
+def padded_shape(shape: Sequence[int], pads: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape with its padding.
+
+    Raises:
+        RuntimeError: more is cropped than there is.
+    """
+    out = list(shape)
+    for axis, before, after in _pairs(len(shape), pads):
+        n = out[axis]
+        out[axis] = n + before + after
+        if out[axis] < 0 or (n + min(before, 0) + min(after, 0) < 0):
             raise RuntimeError(
                 f"The input size {n}, plus negative padding {before} and {after}, resulted in a negative output size, which "
                 f"is invalid. Check dimension {axis} of your input."
             )
-    out = np.empty(tuple(shape), a.dtype)
+    return tuple(out)
+
+
+def constant_pad(a: np.ndarray, pads: Sequence[int], value: object = 0) -> np.ndarray:
+    """Return a with `value` around it."""
+    shape = padded_shape(a.shape, pads)
+    inner = [slice(None)] * a.ndim
+    outer = [slice(None)] * a.ndim
+    for axis, before, after in _pairs(a.ndim, pads):
+        n = a.shape[axis]
+        outer[axis] = slice(max(before, 0), max(before, 0) + n + min(before, 0) + min(after, 0))
+        inner[axis] = slice(max(-before, 0), n - max(-after, 0))
+    out = np.empty(shape, a.dtype)
     out.fill(value)
     out[tuple(outer)] = a[tuple(inner)]
     return out

@@ -85,26 +85,32 @@ def as_strided(a: np.ndarray, size: Sequence[int], stride: Sequence[int], offset
         RuntimeError: lengths differ, a stride or size is negative, or an element lies outside.
     """
     shape, strides = tuple(size), tuple(stride)
+    storage = storage_array(a)
+    start = storage_offset(a) if offset is None else offset
+    itemsize = a.itemsize
+    check_strided(shape, strides, start, itemsize, storage.nbytes)
+    first = 0 if 0 in shape else start * itemsize
+    return np.ndarray(shape, a.dtype, storage, first, tuple([step * itemsize for step in strides]))
+
+
+def check_strided(shape: Shape, strides: Shape, start: int, itemsize: int, nbytes: int) -> None:
+    """Raise when a view with these strides, in elements, is not one of a storage of nbytes."""
     if len(shape) != len(strides):
         raise RuntimeError(f"as_strided: mismatch in length of strides and shape: {strides} against {shape}")
     if any(step < 0 for step in strides):
         raise RuntimeError(f"as_strided: negative strides are not supported, got strides {list(strides)}")
     if any(n < 0 for n in shape):
         raise RuntimeError(f"as_strided: negative sizes are not allowed, got {list(shape)}")
-    storage = storage_array(a)
-    start = storage_offset(a) if offset is None else offset
     if start < 0:
         raise RuntimeError(f"as_strided: invalid storage offset {start}: it must not be negative")
-    itemsize = a.itemsize
     if 0 in shape:
-        return np.ndarray(shape, a.dtype, storage, 0, tuple([step * itemsize for step in strides]))
+        return
     needed = start + 1 + sum([(n - 1) * step for n, step in zip(shape, strides, strict=True)])
-    if needed > storage.size:
+    if needed * itemsize > nbytes:
         raise RuntimeError(
             f"as_strided: sizes {list(shape)}, strides {list(strides)} and storage offset {start} require a "
-            f"storage of {needed * itemsize} bytes and are out of bounds for storage of size {storage.nbytes}"
+            f"storage of {needed * itemsize} bytes and are out of bounds for storage of size {nbytes}"
         )
-    return np.ndarray(shape, a.dtype, storage, start * itemsize, tuple([step * itemsize for step in strides]))
 
 
 # Reshape
@@ -132,8 +138,8 @@ def infer_shape(shape: Sequence[int], numel: int) -> Shape:
     elif known == 0:
         if numel == 0:
             raise RuntimeError(
-                f"cannot reshape tensor of 0 elements into shape {list(shape)}: the unspecified dimension "
-                "size -1 can be any value and is ambiguous"
+                f"cannot reshape tensor of 0 elements into shape {list(shape)}: the size -1 is "
+                "ambiguous, any value would do"
             )
     elif numel % known == 0:
         return (*shape[:unknown], numel // known, *shape[unknown + 1 :])
@@ -205,8 +211,8 @@ def view(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     if out is None:
         raise RuntimeError(
             f"view size is not compatible with input tensor's size and stride: size {list(a.shape)} with "
-            f"stride {list(torch_strides(a))} cannot be seen as {list(shape)} (at least one dimension spans "
-            "across two contiguous subspaces). Use .reshape(...) instead, which copies when it must."
+            f"stride {list(torch_strides(a))} cannot be seen as {list(shape)} (some dimension would have to "
+            "span two pieces of memory that do not join). Use .reshape(...) instead, which copies when it must."
         )
     return out
 

@@ -15,7 +15,9 @@ from flambeau.core.objects import TensorBase
 from flambeau.core.op import Op
 from flambeau.kernels.scatter import gather_backward
 
+from ._meta import Meta
 from ._record import KERNEL, primitive
+from ._shapes import reduced, shaped
 
 
 def _pick(a: np.ndarray, index: np.ndarray, dim: int, keepdim: bool) -> np.ndarray:
@@ -37,24 +39,31 @@ def _place(g: np.ndarray, index: np.ndarray, shape: tuple, dim: int, keepdim: bo
     return out
 
 
+def _pick_shape(self: Meta, index: Meta, *_: Any) -> Meta:
+    return Meta(index.shape, self.dtype)
+
+
 # keepdim: the positions have the dimension; without it, one position for each line
-PICK = primitive("pick", _pick, inputs=("self", "index"), params=("dim", "keepdim"), promotes=False, expr=KERNEL,
+PICK = primitive("pick", _pick, inputs=("self", "index"), params=("dim", "keepdim"), promotes=False, meta=_pick_shape,
+                 expr=KERNEL,
                  node="GatherBackward0",
                  self=lambda xp, g, index, self_shape, dim, keepdim: xp.place(g, index, self_shape, dim, keepdim))
-PLACE = primitive("place", _place, inputs=("self", "index"), params=("shape", "dim", "keepdim"), promotes=False, expr=KERNEL,
+PLACE = primitive("place", _place, inputs=("self", "index"), params=("shape", "dim", "keepdim"), promotes=False,
+                  meta=shaped(2), expr=KERNEL,
                   node="ScatterBackward0", self=lambda xp, g, index, dim, keepdim: xp.pick(g, index, dim, keepdim))
 PLACE_SUM = primitive("place_sum", lambda g, index, shape, dim: gather_backward(g, shape, dim, index),
-                      inputs=("self", "index"), params=("shape", "dim"), promotes=False, expr=KERNEL,
+                      inputs=("self", "index"), params=("shape", "dim"), promotes=False, meta=shaped(2), expr=KERNEL,
                       node="ScatterAddBackward0", self=lambda xp, g, index, dim: xp.pick_any(g, index, dim))
 # positions may repeat along a line
 PICK_ANY = primitive("pick_any", lambda a, index, dim: _pick(a, index, dim, True), inputs=("self", "index"), params=("dim",),
-                     promotes=False, expr=KERNEL, node="GatherBackward0",
+                     promotes=False, meta=_pick_shape, expr=KERNEL, node="GatherBackward0",
                      self=lambda xp, g, index, self_shape, dim: xp.place_sum(g, index, self_shape, dim))
 
 
 def selection(name: str, kernel: Any, params: tuple, node: str | None = None) -> Op:
     """A primitive with outputs (values, indices) that picks one element of each line: params[...] has dim, keepdim."""
-    return primitive(name, kernel, params=params, outputs=(True, False), node=node, expr=KERNEL,
+    return primitive(name, kernel, params=params, outputs=(True, False), node=node,
+                     meta=reduced(dim=len(params) - 2, index=True), expr=KERNEL,
                      self=lambda xp, g, out1, self_shape, dim, keepdim: xp.place(g, out1, self_shape, dim, keepdim))
 
 

@@ -1,7 +1,7 @@
-"""Operators on meta tensors: the shape, dtype and strides of the result, without values.
+"""Operators on meta tensors: the shape, dtype and strides of the result, its graph node, and no values.
 
-The kernel runs on stand-ins: arrays of the right shape over the memory of one element. A pointwise operator needs
-only its dtype rule, so it runs on one element. Nothing is recorded: there is no backward on the meta device.
+What the core's `apply` functions do for tensors with arrays, with a shape rule in the place of the kernel: the `meta=` of
+the operator's record, or for views the kernel itself (it reads no memory), and for pointwise operators broadcasting.
 """
 
 from __future__ import annotations
@@ -10,114 +10,259 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.apply import INPLACE, SPLIT, apply1, apply2, apply_n, apply_split
-from flambeau.core.inplace import wrote
-from flambeau.core.objects import TensorBase, cell_of, make, make_lazy, requires, shape_of
+from flambeau.core.apply import INPLACE, OUT_BIT, SPLIT, apply1, apply2, apply_n, connect, keep, operand, record_inputs
+from flambeau.core.inplace import check_writable, rebase, saves_first, wrote
+from flambeau.core.objects import (
+    Node,
+    TensorBase,
+    View,
+    cell_of,
+    dtype_of,
+    extra_of,
+    make,
+    make_lazy,
+    memory_of,
+    requires,
+    shape_of,
+)
+from flambeau.core.op import OUT
+from flambeau.core.saved import save_output, save_outputs
 from flambeau.core.state import grad_enabled, set_grad_enabled, state
+from flambeau.core.views import attach_view, run_kernel, set_edge
 from flambeau.kernels import strides
-from flambeau.kernels.services import broadcast_error
+from flambeau.kernels.services import broadcast_error, refuse_cast
 
-from ._meta import Meta
+from ._meta import Meta, meta_of
+from ._shapes import broadcast_strides, needs_values
+
+CHEAP = 4096        # elements of a kernel's inputs that may be made to see what it returns
 
 
 def is_meta(t: Any) -> bool:
     return isinstance(t, TensorBase) and t._array is None and isinstance(t._lazy, Meta)
 
 
-def _stand_in(t: Any, view: bool, one: bool) -> Any:
-    """A tensor with an array for a meta tensor; everything else as it is."""
-    if isinstance(t, (list, tuple)):
-        return type(t)(_stand_in(x, view, one) for x in t)
-    if not isinstance(t, TensorBase):
-        return t
-    if not is_meta(t):
-        return t.detach() if not one else make(np.zeros((1,) * len(shape_of(t)), t._array.dtype))
-    m = t._lazy
-    if one:
-        return make(np.zeros((1,) * len(m.shape), m.dtype))
-    memory = np.zeros(1, m.dtype)
-    steps = tuple(s * m.dtype.itemsize for s in m.strides) if view else (0,) * len(m.shape)
-    return make(np.lib.stride_tricks.as_strided(memory, m.shape, steps))
-
-
-def _result(t: Any, source: Any, view: bool, shape: tuple | None) -> Any:
-    a = t._array
-    if shape is not None:
-        return make_lazy(Meta(shape, a.dtype))
-    if not view:
-        return make_lazy(Meta(a.shape, a.dtype, strides.torch_strides(a) if a.size else None))
-    first = source._array
-    offset = (strides.address(a) - strides.address(first)) // a.itemsize if a.size and first.size else 0
-    return make_lazy(Meta(a.shape, a.dtype, strides.torch_strides(a), offset))
-
-
-def _one_device(op: Any, inputs: tuple) -> None:
-    for t in inputs:
-        if isinstance(t, TensorBase) and not is_meta(t) and shape_of(t):
-            raise RuntimeError(
-                f"Expected all tensors to be on the same device, but {op.name}() got tensors on meta and cpu (of shape "
-                f"{list(shape_of(t))}). Move one of them with .to('meta').")
-
-
-def _broadcast(op: Any, inputs: tuple) -> tuple:
-    shapes = [tuple(shape_of(t)) for t in inputs if isinstance(t, TensorBase)]
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise broadcast_error(op.name, shapes) from None
-
-
 def lazy(op: Any, inputs: tuple, params: Any, kind: int) -> Any:
     """The result of an operator some of whose inputs are meta tensors, or NotImplemented when none is."""
-    flat = [x for t in inputs for x in (t if isinstance(t, (list, tuple)) else (t,))]
-    if not any(is_meta(t) for t in flat):
+    if not any(is_meta(t) for t in inputs):
         return NotImplemented
-    if not (kind == INPLACE and op.is_copy):
-        _one_device(op, tuple(flat))
+    _one_device(op, inputs, kind)
     if kind == INPLACE:
-        target = inputs[0]
-        if op.pointwise and _broadcast(op, inputs) != tuple(shape_of(target)):
+        return _write(op, inputs, params)
+    if kind == SPLIT:
+        return _split(op, inputs[0], params)
+    made = infer(op, inputs, params)
+    if made is NotImplemented:
+        return made
+    if op.n_out != 1:
+        outs = [make_lazy(m) for m in made]
+    else:
+        outs = [make_lazy(made)]
+    if op.view:
+        _share(op, outs[0], inputs[0], params)
+    if op.differentiable and grad_enabled() and any(isinstance(t, TensorBase) and requires(t) for t in inputs):
+        _record(op, inputs, params, outs)
+    return outs if op.n_out != 1 else outs[0]
+
+
+def _one_device(op: Any, inputs: tuple, kind: int) -> None:
+    """All tensors are on one device; a zero-dimensional CPU tensor counts as a number, and a copy may cross."""
+    into_meta = kind == INPLACE and op.is_copy and is_meta(inputs[0])
+    for t in inputs:
+        written = kind == INPLACE and t is inputs[0]
+        if isinstance(t, TensorBase) and not is_meta(t) and not into_meta and (shape_of(t) or written):
+            if kind == INPLACE and op.is_copy:
+                inputs[1]._lazy.materialise(inputs[1])
             raise RuntimeError(
-                f"output with shape {list(shape_of(target))} doesn't match the broadcast shape "
-                f"{list(_broadcast(op, inputs))}: "
-                f"{op.name}_ cannot change the tensor's shape. Use the out-of-place form.")
-        wrote(op, target, None)
-        return target
-    shape = _broadcast(op, inputs) if op.pointwise else None
-    fakes = tuple(_stand_in(t, op.view, shape is not None) for t in inputs)
+                f"Expected all tensors to be on the same device, but {op.name}() got tensors on meta and on cpu (of shape "
+                f"{list(shape_of(t))}): Tensor on device meta is not on the expected device cpu. Move one of them with "
+                ".to('meta').")
+
+
+# ------------------------------------------------------------------------------------------------- shape, dtype, strides
+
+
+def infer(op: Any, inputs: Any, params: Any) -> Any:
+    """The Meta of the result, or a list of them; NotImplemented for operands that the operator does not take."""
+    if op.meta is not None:
+        metas = [meta_of(t) for t in inputs]
+        return op.meta(metas, *(params or ())) if op.n_in < 0 else op.meta(*metas, *(params or ()))
+    if op.view:
+        return view_meta(op, meta_of(inputs[0]), params)
+    if op.pointwise:
+        return _pointwise(op, inputs, params)
+    if op.dynamic_shape:
+        raise needs_values(op.name)
+    return _looked_up(op, inputs, params)
+
+
+def view_meta(op: Any, m: Meta, params: Any) -> Meta:
+    """The view that op makes of m. Its kernel computes strides and an address, and reads nothing."""
+    if op.meta is not None:
+        return op.meta(m, *(params or ()))
+    whole = m.stand_in()
+    a = run_kernel(op, whole, params)
+    return _part(m, whole, a)
+
+
+def _part(m: Meta, whole: np.ndarray, a: np.ndarray) -> Meta:
+    moved = (strides.address(a) - strides.address(whole)) // m.dtype.itemsize if a.size and whole.size else 0
+    return Meta(a.shape, a.dtype, strides.torch_strides(a), m.offset + moved, memory=m.memory)
+
+
+def _pointwise(op: Any, inputs: Any, params: Any) -> Any:
+    """Shape by broadcasting; the dtype is that of one element, computed."""
+    ones = [make(np.zeros((1,) * len(shape_of(t)), dtype_of(t))) if isinstance(t, TensorBase) else t for t in inputs]
+    one = _computed(op, ones, params)
+    if one is NotImplemented:
+        return one
+    metas = [meta_of(t) for t in inputs if isinstance(t, TensorBase)]
+    shape = broadcast(op, metas)
+    return Meta(shape, dtype_of(one), broadcast_strides(shape, metas, len(metas) != len(inputs)))
+
+
+def broadcast(op: Any, metas: list) -> tuple[int, ...]:
+    """The common shape of the inputs of op."""
+    try:
+        return np.broadcast_shapes(*[m.shape for m in metas])
+    except ValueError:
+        raise broadcast_error(op.name, [m.shape for m in metas]) from None
+
+
+def _looked_up(op: Any, inputs: Any, params: Any) -> Any:
+    """What the kernel returns for ones: only where its inputs are small."""
+    metas = [m for t in inputs for m in (meta_of(t) if isinstance(t, list) else [meta_of(t)]) if isinstance(m, Meta)]
+    if sum(m.size for m in metas) > CHEAP:
+        raise NotImplementedError(
+            f"{op.name}() has no shape rule, and running it to see what it returns would compute on {len(metas)} inputs of "
+            f"shapes {[list(m.shape) for m in metas]}. Give its record meta=, a function from the inputs' shapes to the "
+            "result's, or call it on a real tensor.")
+    ones = [make(np.ones(shape_of(t), dtype_of(t))) if isinstance(t, TensorBase) else t for t in inputs]
+    return meta_of(_computed(op, ones, params))
+
+
+def _computed(op: Any, inputs: list, params: Any) -> Any:
     old = set_grad_enabled(False)
     try:
-        if op.meta is not None:
-            made = op.meta(*(f._array if isinstance(f, TensorBase) else f for f in fakes), *(params or ()))
-            out: Any = [make(x) for x in made] if isinstance(made, (list, tuple)) else make(made)
-        elif kind == SPLIT:
-            out = apply_split(op, fakes[0], params)
-        elif len(fakes) == 1 and op.n_in == 1 and op.n_out == 1:
-            out = apply1(op, fakes[0], params)
-        elif len(fakes) == 2 and op.pointwise and params is None:
-            out = apply2(op, *fakes)
-        else:
-            out = apply_n(op, list(fakes), params)
+        if len(inputs) == 1 and op.n_in == 1 and op.n_out == 1:
+            return apply1(op, inputs[0], params)
+        if len(inputs) == 2 and op.pointwise and params is None:
+            return apply2(op, inputs[0], inputs[1])
+        return apply_n(op, inputs, params)
     finally:
         set_grad_enabled(old)
-    if out is NotImplemented:
-        return out
-    if isinstance(out, (list, tuple)):
-        results = [_result(t, fakes[0], op.view, None) for t in out]
-    else:
-        results = [_result(out, fakes[0], op.view, shape)]
-    if grad_enabled() and op.differentiable and any(isinstance(t, TensorBase) and requires(t) for t in flat):
-        for r in results:
-            r._rg = state.is_float(r._dtype)
-    return results if isinstance(out, (list, tuple)) else results[0]
+
+
+# ------------------------------------------------------------------------------------------------- the graph
+
+
+def _share(op: Any, out: TensorBase, base: TensorBase, params: Any) -> None:
+    """Make out a view of base, as `apply1` does."""
+    attach_view(out, op, base, params, "" if grad_enabled() else "no_grad")
+    out._inference = base._inference
+
+
+def _record(op: Any, inputs: tuple, params: Any, outs: list) -> None:
+    """The node of a call, and what it saves: Metas in the place of arrays."""
+    if op.n_out == 1 and op.check_float and not state.is_float(dtype_of(outs[0])):
+        return
+    n = Node(op)
+    mask = record_inputs(n, op, _values(op, inputs))
+    n.params = params
+    if op.n_out == 1:
+        out = outs[0]
+        n.shape, n.dtype = shape_of(out), dtype_of(out)
+        out._node, out._rg = n, True
+        if mask & OUT_BIT:
+            save_output(n, out, memory_of(out))
+        return
+    extra_of(n).metas = [(shape_of(t), dtype_of(t)) for t in outs]
+    for i, t in enumerate(outs):
+        if (not op.outputs or op.outputs[i]) and state.is_float(dtype_of(t)):
+            t._node, t._nr, t._rg = n, i, True
+    if mask >> OUT:
+        save_outputs(n, mask, outs)
+
+
+def _values(op: Any, inputs: tuple) -> list:
+    """The inputs, numbers as the arrays that formulas expect."""
+    if op.n_in < 0 or not op.pointwise:
+        return list(inputs)
+    d = next(dtype_of(t) for t in inputs if isinstance(t, TensorBase))
+    return [t if t is None or isinstance(t, TensorBase) else operand(op, t, d) for t in inputs]
+
+
+def _split(op: Any, a: TensorBase, params: tuple) -> list:
+    """Several views, as `apply_split` makes them."""
+    m = meta_of(a)
+    whole = m.stand_in()
+    parts = [_part(m, whole, p) for p in op.kernel(whole, *params)]
+    outs = [make_lazy(p) for p in parts]
+    grad = grad_enabled()
+    up, cell = a._view, cell_of(a)
+    why = up.creation if up is not None and up.creation else "multi" if grad else "no_grad"
+    for i, out in enumerate(outs):
+        out._cell = cell
+        out._view = View(a if up is None else up.base, up, op, (*params, i), shape_of(a), why, cell.stamp)
+        out._inference = a._inference
+    if grad and requires(a):
+        n = Node(op)
+        n.n = 1
+        set_edge(n, 0, a)
+        n.params = params
+        extra_of(n).metas = [(p.shape, p.dtype) for p in parts]
+        for i, out in enumerate(outs):
+            out._node, out._nr, out._rg = n, i, True
+    return outs
+
+
+# ------------------------------------------------------------------------------------------------- in place
+
+
+def _write(op: Any, inputs: tuple, params: Any) -> Any:
+    """inputs[0].op_(...): checked and recorded as with values."""
+    target = inputs[0]
+    values = _values(op, inputs)
+    if any(v is None for v in values[1:]) and op.pointwise and not any(v is None for v in inputs[1:]):
+        return NotImplemented
+    m = meta_of(target)
+    made = m if op.is_copy and op.meta is None else infer(op, inputs, params)
+    if made is NotImplemented:
+        return made
+    shape = broadcast(op, [meta_of(t) for t in inputs if isinstance(t, TensorBase)]) if op.is_copy else made.shape
+    if shape != m.shape:
+        raise RuntimeError(
+            f"output with shape {list(m.shape)} doesn't match the broadcast shape {list(shape)}: {op.name}_ cannot change "
+            "the tensor's shape. Use the out-of-place form.")
+    if not op.is_copy and not op.bool_out:
+        refuse_cast(made.dtype, m.dtype)
+    ra = requires(target)
+    recording = (grad_enabled() and op.differentiable and state.is_float(m.dtype)
+                 and any(isinstance(t, TensorBase) and requires(t) for t in inputs))
+    check_writable(op, target, ra, recording)
+    if m.overlaps() and not op.overlap_allowed and not (op.is_copy and not isinstance(inputs[-1], TensorBase)):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor lies at the same place in "
+            "memory, as in an expand()ed tensor. Write to a clone() of it.")
+    if not recording:
+        wrote(op, target, None)
+        return target
+    n = Node(op)
+    mask = connect(n, op, values)
+    keep(n, mask, [make_lazy(m), *values[1:]] if saves_first(op) else values)
+    n.params, n.shape, n.dtype = params, m.shape, m.dtype
+    wrote(op, target, n)
+    rebase(target, n)
+    if mask & OUT_BIT:
+        save_output(n, target, m)
+    return target
 
 
 def detach(t: TensorBase) -> TensorBase:
     """detach() of a meta tensor."""
-    if t._array is None:
-        out = make_lazy(t._lazy)
-        out._cell = t._cell
-        return out
-    out = make(t._array)
+    out = make_lazy(t._lazy) if t._array is None else make(t._array)
     out._cell = cell_of(t)
     return out
+
+
+state.meta = view_meta

@@ -11,7 +11,9 @@ from flambeau.core.op import Op, slot
 from flambeau.kernels import matmul as kernel
 
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, composite, primitive, public
+from ._shapes import broadcast
 from .matmul import BMM, MM, product
 from .shape import reshaped
 from .views import PERMUTE, T
@@ -23,10 +25,41 @@ def _times(g: Any, factor: Any) -> Any:
     return g if factor == 1 else g * factor.conjugate()
 
 
-def _family(name: str, inputs: tuple[str, str, str], fn: Callable, first: Callable, second: Callable) -> Op:
+def _added(name: str, how: str) -> Callable:
+    """The shape rule of beta * self + alpha * product."""
+
+    def rule(self: Meta, a: Meta, b: Meta, beta: Any, alpha: Any) -> Meta:
+        if how == "outer":
+            shape: tuple = (a.size, b.size)
+            dtype = kernel.common_dtype([self, a, b])
+        else:
+            kernel.check_dtypes(name, a, b)
+            kernel.check_self(name, self, a)
+            shape = kernel.product_shape("bmm" if how == "sum" else how, a.shape, b.shape)
+            shape, dtype = shape[1:] if how == "sum" else shape, self.dtype
+        kernel.check_added(name, self.shape, shape)
+        return Meta(shape, dtype)
+
+    return rule
+
+
+def _linear_shape(x: Meta, weight: Meta) -> Meta:
+    kernel.check_dtypes("linear", x, weight)
+    return Meta(kernel.product_shape("linear", x.shape, weight.shape), x.dtype)
+
+
+def _linear_bias_shape(bias: Meta, x: Meta, weight: Meta) -> Meta:
+    m = _linear_shape(x, weight)
+    kernel.check_dtypes("linear", x, bias)
+    return Meta(broadcast([m.shape, bias.shape], "linear"), m.dtype)
+
+
+def _family(name: str, inputs: tuple[str, str, str], fn: Callable, first: Callable, second: Callable,
+            how: str) -> Op:
     """beta * self + alpha * product: first and second give the product's gradients before alpha."""
     fs: dict[str, Any] = {"self": lambda xp, g, beta: _times(g, beta), inputs[1]: first, inputs[2]: second}
-    return primitive(name, fn, inputs=inputs, params=("beta", "alpha"), scalars=("beta", "alpha"), expr=KERNEL, **fs)
+    return primitive(name, fn, inputs=inputs, params=("beta", "alpha"), scalars=("beta", "alpha"),
+                     meta=_added(name, how), expr=KERNEL, **fs)
 
 
 ADDMM = _family(
@@ -35,6 +68,7 @@ ADDMM = _family(
     kernel.fused("addmm", kernel.mm),
     lambda xp, g, mat2, alpha: _times(xp.mm(g, xp.t(xp.conj(mat2))), alpha),
     lambda xp, g, mat1, alpha: _times(xp.mm(xp.t(xp.conj(mat1)), g), alpha),
+    "mm",
 )
 ADDMV = _family(
     "addmv",
@@ -42,6 +76,7 @@ ADDMV = _family(
     kernel.fused("addmv", kernel.mv),
     lambda xp, g, vec, alpha: _times(xp.outer(g, xp.conj(vec)), alpha),
     lambda xp, g, mat, alpha: _times(xp.mv(xp.t(xp.conj(mat)), g), alpha),
+    "mv",
 )
 ADDR = _family(
     "addr",
@@ -49,6 +84,7 @@ ADDR = _family(
     kernel.add_outer,
     lambda xp, g, vec2, alpha: _times(xp.mv(g, xp.conj(vec2)), alpha),
     lambda xp, g, vec1, alpha: _times(xp.mv(xp.t(g), xp.conj(vec1)), alpha),
+    "outer",
 )
 BADDBMM = _family(
     "baddbmm",
@@ -56,6 +92,7 @@ BADDBMM = _family(
     kernel.fused("baddbmm", kernel.bmm),
     lambda xp, g, batch2, alpha: _times(xp.bmm(g, xp.transpose(xp.conj(batch2), 1, 2)), alpha),
     lambda xp, g, batch1, alpha: _times(xp.bmm(xp.transpose(xp.conj(batch1), 1, 2), g), alpha),
+    "bmm",
 )
 
 
@@ -70,6 +107,7 @@ ADDBMM = _family(
     kernel.fused("addbmm", kernel.sum_of_products),
     lambda xp, g, batch2, alpha: _times(xp.bmm(_each(xp, g, batch2), xp.transpose(xp.conj(batch2), 1, 2)), alpha),
     lambda xp, g, batch1, alpha: _times(xp.bmm(xp.transpose(xp.conj(batch1), 1, 2), _each(xp, g, batch1)), alpha),
+    "sum",
 )
 
 
@@ -191,6 +229,7 @@ LINEAR = primitive(
     "linear_bias",
     kernel.linear_bias,
     inputs=("bias", "input", "weight"),
+    meta=_linear_bias_shape,
     expr=KERNEL,
     node="AddmmBackward0",
     bias=lambda xp, g: g,
@@ -202,6 +241,7 @@ LINEAR_NO_BIAS = primitive(
     kernel.linear,
     inputs=("input", "weight"),
     promotes=False,
+    meta=_linear_shape,
     expr=KERNEL,
     node="MmBackward0",
     input=_input_grad,
@@ -211,6 +251,7 @@ LINEAR_ND = primitive(
     "linear_nd_bias",
     kernel.linear_bias,
     inputs=("bias", "input", "weight"),
+    meta=_linear_bias_shape,
     expr=KERNEL,
     node="ViewBackward0",
     bias=lambda xp, g: g,
@@ -222,6 +263,7 @@ LINEAR_ND_NO_BIAS = primitive(
     kernel.linear,
     inputs=("input", "weight"),
     promotes=False,
+    meta=_linear_shape,
     expr=KERNEL,
     node="UnsafeViewBackward0",
     input=_nd_input_grad,

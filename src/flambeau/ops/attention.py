@@ -18,6 +18,7 @@ from flambeau.kernels.services import is_float
 
 from ._args import tensor
 from ._record import KERNEL, call, primitive, public
+from ._shapes import like
 from .addmm import linear
 from .dropout import dropout
 from .joining import cat
@@ -30,7 +31,7 @@ def _safe_softmax(x: np.ndarray, dim: int) -> np.ndarray:
     return np.where(nothing, x.dtype.type(0), out) if nothing.any() else out
 
 
-SAFE_SOFTMAX = primitive("safe_softmax", _safe_softmax, params=("dim",), expr=KERNEL,
+SAFE_SOFTMAX = primitive("safe_softmax", _safe_softmax, params=("dim",), meta=like(), expr=KERNEL,
                          self=lambda xp, g, out, dim: xp.softmax_backward(g, out, dim))
 
 _WORD = {"float16": "c10::Half", "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double"}

@@ -20,11 +20,13 @@ from . import rearranging, shape, views  # noqa: F401  they register flip, resha
 from ._along import pair
 from ._args import dim as one_dim
 from ._args import ndim, np_dtype, tensor
+from ._meta import Meta, preserved
 from ._pointwise import fused
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from ._return_types import return_types
+from ._shapes import accumulated, always, elementwise, fresh, like, several
 
-SHIFT = primitive("shift", k.shift, params=("dim", "by", "fill"), expr=KERNEL, node="ConstantPadNdBackward0",
+SHIFT = primitive("shift", k.shift, params=("dim", "by", "fill"), meta=like(), expr=KERNEL, node="ConstantPadNdBackward0",
                   self=lambda xp, g, dim, by: xp.shift(g, dim, -by, 0))
 
 
@@ -37,15 +39,20 @@ def _scan_other(xp: Any, g: Any, self: Any, other: Any, out: Any, dim: int, reve
 
 # out[k] = self[k] + other[k] * out[k - 1], or in reverse out[k] = self[k] + other[k + 1] * out[k + 1]: each is the
 # adjoint of the other.
-SCAN = primitive("scan", k.scan, inputs=("self", "other"), params=("dim", "reverse"), expr=KERNEL, node="ScanBackward0",
+SCAN = primitive("scan", k.scan, inputs=("self", "other"), params=("dim", "reverse"), meta=elementwise(2),
+                 expr=KERNEL, node="ScanBackward0",
                  self=lambda xp, g, other, dim, reverse: xp.scan(g, xp.conj(other), dim, not reverse),
                  other=_scan_other)
 
+def _running(self: Meta, dim: int, dtype: Any) -> Meta:
+    return Meta(self.shape, accumulated(self.dtype) if dtype is None else dtype, preserved(self))
+
+
 # --------------------------------------------------------------------------------- sums and products
 
-CUMSUM = primitive("cumsum", k.cumsum, params=("dim", "dtype"), check_float=True, expr=KERNEL,
+CUMSUM = primitive("cumsum", k.cumsum, params=("dim", "dtype"), check_float=True, meta=_running, expr=KERNEL,
                    self=lambda xp, g, dim: xp.cumsum_backward(g, dim))
-primitive("cumsum_backward", k.cumsum_backward, params=("dim",), expr=KERNEL, node="CumsumBackward0",
+primitive("cumsum_backward", k.cumsum_backward, params=("dim",), meta=like(), expr=KERNEL, node="CumsumBackward0",
           self=lambda xp, g, dim: xp.cumsum(g, dim, None))
 
 
@@ -70,7 +77,8 @@ def _cumprod_formula(xp: Any, g: Any, self: Any, out: Any, dim: int, dtype: Any)
     return xp.cumprod_backward(g, self if dtype is None else xp.cast(self, dtype), out, dim)
 
 
-CUMPROD = primitive("cumprod", k.cumprod, params=("dim", "dtype"), check_float=True, expr=KERNEL, self=_cumprod_formula)
+CUMPROD = primitive("cumprod", k.cumprod, params=("dim", "dtype"), check_float=True, meta=_running,
+expr=KERNEL, self=_cumprod_formula)
 ops.cumprod = lambda t, dim, dtype=None: apply1(CUMPROD, t, (dim, dtype))
 
 
@@ -121,7 +129,8 @@ def _logcumsumexp_formula(xp: Any, g: Any, self: Any, out: Any, dim: int) -> Any
     return xp.conj(xp.exp(self - out)) * xp.scan(g, xp.conj(ratios), dim, True)
 
 
-LOGCUMSUMEXP = primitive("logcumsumexp", k.logcumsumexp, params=("dim",), expr=KERNEL, self=_logcumsumexp_formula)
+LOGCUMSUMEXP = primitive("logcumsumexp", k.logcumsumexp, params=("dim",), meta=fresh(),
+expr=KERNEL, self=_logcumsumexp_formula)
 
 
 @public(op=LOGCUMSUMEXP, samples=lambda t: [call(t(3, 4), 1), call(t(3, 4), dim=-2), call(t(), 0),
@@ -145,7 +154,8 @@ def logcumsumexp(input: Any, dim: int) -> Any:
 
 
 def _extreme(name: str, kernel: Any) -> Any:
-    return primitive(name, kernel, params=("dim",), outputs=(True, False), expr=KERNEL,
+    return primitive(name, kernel, params=("dim",), outputs=(True, False), meta=several(like(), like(always("i8"))),
+                     expr=KERNEL,
                      self=lambda xp, g, out1, self_shape, dim: xp.place_sum(g, out1, self_shape, dim))
 
 

@@ -11,7 +11,9 @@ from flambeau.kernels import cdist as kernel
 from flambeau.kernels.strides import broadcast_shapes
 
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
+from ._shapes import broadcast, fresh, promoted
 from .views import EXPAND
 
 _MODES = ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist")
@@ -25,11 +27,17 @@ def _no_second(xp: Any, g: Any) -> Any:
     )
 
 
+def _distances(x1: Meta, x2: Meta, *_: Any) -> Meta:
+    batch = broadcast([x1.shape[:-2], x2.shape[:-2]], "cdist")
+    return Meta((*batch, x1.shape[-2], x2.shape[-2]), promoted([x1, x2]))
+
+
 CDIST = primitive(
     "cdist",
     kernel.cdist,
     inputs=("x1", "x2"),
     params=("p", "by_products"),
+    meta=_distances,
     expr=KERNEL,
     x1=lambda xp, g, x1, x2, p, out: xp.cdist_backward(g, x1, x2, p, out),
     x2=lambda xp, g, x1, x2, p, out: xp.cdist_backward(xp.transpose(g, -1, -2), x2, x1, p, xp.transpose(out, -1, -2)),
@@ -39,6 +47,7 @@ primitive(
     lambda g, a, b, dist, p: kernel.cdist_backward(g, a, b, p, dist),
     inputs=("grad", "x1", "x2", "cdist"),
     params=("p",),
+    meta=fresh(input=1),
     expr=KERNEL,
     grad=_no_second,
     x1=_no_second,

@@ -17,6 +17,7 @@ from flambeau.core.state import set_grad_enabled
 from flambeau.kernels import embedding as kernel
 
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 
 _PARAMS = ("padding_idx", "scale_grad_by_freq")
@@ -29,7 +30,8 @@ def _row_counts(indices: np.ndarray, n_rows: int, dtype: np.dtype) -> np.ndarray
     return np.bincount(flat, minlength=n_rows)[flat].reshape(*indices.shape, 1).astype(dtype)
 
 
-primitive("row_counts", _row_counts, inputs=("indices",), params=("n_rows", "dtype"), differentiable=False, expr=KERNEL)
+primitive("row_counts", _row_counts, inputs=("indices",), params=("n_rows", "dtype"), differentiable=False,
+          meta=lambda indices, n_rows, dtype: Meta((n_rows,), dtype), expr=KERNEL)
 
 
 def _backward_formula(xp: Any, g: Any, grad_dtype: Any, indices: Any, n_rows: int, padding_idx: int,
@@ -42,11 +44,14 @@ def _backward_formula(xp: Any, g: Any, grad_dtype: Any, indices: Any, n_rows: in
 
 EMBEDDING = primitive(
     "embedding", lambda weight, indices, padding_idx, scale_grad_by_freq: kernel.embedding(weight, indices),
-    inputs=("weight", "indices"), params=_PARAMS, promotes=False, may_raise=True, check_float=True, expr=KERNEL,
+    inputs=("weight", "indices"), params=_PARAMS, promotes=False, may_raise=True, check_float=True,
+    meta=lambda weight, indices, *_: Meta((*indices.shape, *weight.shape[1:]), weight.dtype), expr=KERNEL,
     weight=lambda xp, g, weight_shape, indices, padding_idx, scale_grad_by_freq:
     xp.embedding_dense_backward(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq))
 primitive("embedding_dense_backward", kernel.embedding_dense_backward, inputs=("grad", "indices"),
-          params=("n_rows", *_PARAMS), promotes=False, expr=KERNEL, grad=_backward_formula)
+          params=("n_rows", *_PARAMS), promotes=False,
+          meta=lambda grad, indices, n_rows, *_: Meta((n_rows, grad.shape[-1]), grad.dtype), expr=KERNEL,
+          grad=_backward_formula)
 
 
 def _check(function: str, input: Any, weight: Any) -> None:

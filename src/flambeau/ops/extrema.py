@@ -23,6 +23,7 @@ from ._args import ndim, tensor
 from ._pointwise import call2, fused
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from ._return_types import return_type
+from ._shapes import always, reduced, same, scalar
 from .reduction import as_dim, reduction_samples, restore
 
 # --------------------------------------------------------------------------------- shared among equal elements
@@ -78,7 +79,7 @@ def _extreme_all(name: str, ufunc: np.ufunc, whole: Any) -> Any:
         reduce(a, None, None, out)
         return out
 
-    return primitive(f"{name}_all", kernel, node=f"{name.capitalize()}Backward1", expr=KERNEL,
+    return primitive(f"{name}_all", kernel, node=f"{name.capitalize()}Backward1", meta=scalar(), expr=KERNEL,
                      self=lambda xp, g, self, out: xp.share_all(g, self, out))
 
 
@@ -87,8 +88,8 @@ def _amax_formula(xp: Any, g: Any, self: Any, out: Any, dim: Any, keepdim: bool)
 
 
 MAX_ALL, MIN_ALL = _extreme_all("max", np.maximum, k.max), _extreme_all("min", np.minimum, k.min)
-AMAX = primitive("amax", k.amax, params=("dim", "keepdim"), expr=KERNEL, self=_amax_formula)
-AMIN = primitive("amin", k.amin, params=("dim", "keepdim"), expr=KERNEL, self=_amax_formula)
+AMAX = primitive("amax", k.amax, params=("dim", "keepdim"), meta=reduced(empty=False), expr=KERNEL, self=_amax_formula)
+AMIN = primitive("amin", k.amin, params=("dim", "keepdim"), meta=reduced(empty=False), expr=KERNEL, self=_amax_formula)
 
 
 def _aminmax_joint(xp: Any, g: Any, needs: list, self: Any, out0: Any, out1: Any, dim: Any, keepdim: bool) -> tuple:
@@ -96,7 +97,8 @@ def _aminmax_joint(xp: Any, g: Any, needs: list, self: Any, out0: Any, out1: Any
     return (parts[0] if len(parts) == 1 else parts[0] + parts[1],)
 
 
-AMINMAX = primitive("aminmax", k.aminmax, params=("dim", "keepdim"), outputs=(True, True), expr=KERNEL, joint=_aminmax_joint)
+AMINMAX = primitive("aminmax", k.aminmax, params=("dim", "keepdim"), outputs=(True, True),
+                    meta=reduced(outputs=(same, same), empty=False), expr=KERNEL, joint=_aminmax_joint)
 MAX_DIM = selection("max", k.max_dim, ("dim", "keepdim"))
 MIN_DIM = selection("min", k.min_dim, ("dim", "keepdim"))
 
@@ -211,8 +213,10 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     return _three_forms("min", MIN_DIM, _MINIMUM, input, dim, keepdim, other)
 
 
-ARGMAX = primitive("argmax", k.argmax, params=("dim", "keepdim"), differentiable=False, expr=KERNEL)
-ARGMIN = primitive("argmin", k.argmin, params=("dim", "keepdim"), differentiable=False, expr=KERNEL)
+ARGMAX = primitive("argmax", k.argmax, params=("dim", "keepdim"), differentiable=False,
+                   meta=reduced(always("i8"), empty=False), expr=KERNEL)
+ARGMIN = primitive("argmin", k.argmin, params=("dim", "keepdim"), differentiable=False,
+                   meta=reduced(always("i8"), empty=False), expr=KERNEL)
 
 
 def _arg_samples(t: Any) -> list:

@@ -16,8 +16,10 @@ from flambeau.kernels.services import default_array_type, is_float
 from . import complex, padding, rearranging  # noqa: F401  they register names used here
 from ._args import dim as one_dim
 from ._args import np_dtype, tensor
+from ._meta import Meta
 from ._pointwise import to_dtype
 from ._record import KERNEL, call, ops, primitive, public
+from ._shapes import real
 
 FFT = ("fft",)
 
@@ -59,11 +61,27 @@ def _c2r_backward(xp: Any, g: Any, shape: tuple, dims: tuple, scale: float, size
     return xp.cat([p for p in parts if p.shape[last]], last)
 
 
-C2C = primitive("fft_c2c", _c2c, params=("dims", "scale", "forward"), node="FftC2CBackward0", expr=KERNEL,
+def _spectrum(self: Meta, dims: tuple, scale: float, forward: bool) -> Meta:
+    return Meta(self.shape, self.dtype)
+
+
+def _half_spectrum(self: Meta, dims: tuple, scale: float) -> Meta:
+    shape = list(self.shape)
+    shape[dims[-1]] = shape[dims[-1]] // 2 + 1
+    return Meta(shape, np.result_type(self.dtype, np.complex64))
+
+
+def _signal(self: Meta, dims: tuple, scale: float, size: int) -> Meta:
+    shape = list(self.shape)
+    shape[dims[-1]] = size
+    return Meta(shape, real(self.dtype))
+
+
+C2C = primitive("fft_c2c", _c2c, params=("dims", "scale", "forward"), node="FftC2CBackward0", meta=_spectrum, expr=KERNEL,
                 self=lambda xp, g, dims, scale, forward: xp.fft_c2c(g, dims, scale, not forward))
-R2C = primitive("fft_r2c", _r2c, params=("dims", "scale"), node="FftR2CBackward0", expr=KERNEL,
+R2C = primitive("fft_r2c", _r2c, params=("dims", "scale"), node="FftR2CBackward0", meta=_half_spectrum, expr=KERNEL,
                 self=lambda xp, g, self_shape, dims, scale: _r2c_backward(xp, g, tuple(self_shape), dims, scale))
-C2R = primitive("fft_c2r", _c2r, params=("dims", "scale", "size"), node="FftC2RBackward0", expr=KERNEL,
+C2R = primitive("fft_c2r", _c2r, params=("dims", "scale", "size"), node="FftC2RBackward0", meta=_signal, expr=KERNEL,
                 self=lambda xp, g, self_shape, dims, scale, size: _c2r_backward(xp, g, tuple(self_shape), dims, scale, size))
 
 # --------------------------------------------------------------------------------- arguments

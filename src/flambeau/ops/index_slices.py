@@ -14,31 +14,33 @@ from flambeau.kernels.promotion import check_fits, number_dtype
 
 from ._args import tensor
 from ._record import KERNEL, call, primitive, public
+from ._shapes import like, resized, shaped
 
 INDEX_SELECT = primitive(
     "index_select", lambda a, index, dim: k.index_select(a, dim, index), inputs=("self", "index"), params=("dim",),
-    promotes=False, may_raise=True, expr=KERNEL,
+    promotes=False, may_raise=True, meta=lambda self, index, dim: resized(self, dim, index.size), expr=KERNEL,
     self=lambda xp, g, self_shape, index, dim: xp.index_select_backward(g, index, self_shape, dim))
 primitive("index_select_backward", lambda g, index, shape, dim: k.index_select_backward(g, shape, dim, index),
-          inputs=("self", "index"), params=("shape", "dim"), promotes=False, expr=KERNEL, node="IndexAddBackward0",
+          inputs=("self", "index"), params=("shape", "dim"), promotes=False, meta=shaped(2),
+          expr=KERNEL, node="IndexAddBackward0",
           self=lambda xp, g, index, dim: xp.index_select(g, index, dim))
 INDEX_ADD = primitive(
     "index_add", lambda a, index, source, dim, alpha: k.index_add(a, dim, index, source, alpha),
     inputs=("self", "index", "source"), params=("dim", "alpha"), scalars=("alpha",), promotes=False, may_raise=True,
-    expr=KERNEL, self=lambda xp, g: g,
+    meta=like(), expr=KERNEL, self=lambda xp, g: g,
     source=lambda xp, g, source_shape, index, dim, alpha: xp.reshape(xp.index_select(g, index, dim), source_shape) * alpha)
 INDEX_COPY = primitive(
     "index_copy", lambda a, index, source, dim: k.index_copy(a, dim, index, source), inputs=("self", "index", "source"),
-    params=("dim",), promotes=False, may_raise=True, expr=KERNEL,
+    params=("dim",), promotes=False, may_raise=True, meta=like(), expr=KERNEL,
     self=lambda xp, g, index, dim: xp.index_fill(g, index, dim, 0),
     source=lambda xp, g, source_shape, index, dim: xp.reshape(xp.index_select(g, index, dim), source_shape))
 INDEX_FILL = primitive(
     "index_fill", lambda a, index, dim, value: k.index_fill(a, dim, index, value), inputs=("self", "index"),
-    params=("dim", "value"), scalars=("value",), promotes=False, may_raise=True, expr=KERNEL,
+    params=("dim", "value"), scalars=("value",), promotes=False, may_raise=True, meta=like(), expr=KERNEL,
     self=lambda xp, g, index, dim: xp.index_fill(g, index, dim, 0))
 INDEX_FILL_TENSOR = primitive(
     "index_fill_tensor", lambda a, index, value, dim: k.index_fill(a, dim, index, value), inputs=("self", "index", "value"),
-    params=("dim",), promotes=False, may_raise=True, expr=KERNEL, node="IndexFillBackward1",
+    params=("dim",), promotes=False, may_raise=True, meta=like(), expr=KERNEL, node="IndexFillBackward1",
     self=lambda xp, g, index, dim: xp.index_fill(g, index, dim, 0),
     value=lambda xp, g, index, dim: xp.sum_to(g - xp.index_fill(g, index, dim, 0), ()))
 REPEAT = primitive(
@@ -56,7 +58,7 @@ def _repeat_backward(g: np.ndarray, repeats: np.ndarray, shape: tuple, dim: int)
 
 
 primitive("repeat_interleave_backward", _repeat_backward, inputs=("self", "repeats"), params=("shape", "dim"),
-          promotes=False, expr=KERNEL, node="IndexAddBackward0",
+          promotes=False, meta=shaped(2), expr=KERNEL, node="IndexAddBackward0",
           self=lambda xp, g, repeats, dim: xp.repeat_interleave(g, repeats, dim))
 
 for _op in (INDEX_ADD, INDEX_COPY, INDEX_FILL):

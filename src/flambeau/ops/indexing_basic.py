@@ -20,7 +20,9 @@ from flambeau.kernels.layout import surely_overlap
 from flambeau.kernels.promotion import check_fits, number_dtype
 from flambeau.kernels.services import sum_to
 
+from ._meta import Meta
 from ._record import KERNEL, primitive
+from ._shapes import like, shaped
 
 _COPY, _ALIAS = slot("copy"), slot("alias")
 
@@ -51,17 +53,25 @@ def _slice_backward(g: np.ndarray, shape: tuple, dim: int, start: int, stop: int
 
 SELECT = primitive("select", _select, params=("dim", "i"), view=True, expr=KERNEL,
                    self=lambda xp, g, self_shape, dim, i: xp.select_backward(g, self_shape, dim, i))
-primitive("select_backward", _select_backward, params=("shape", "dim", "i"), expr=KERNEL,
+primitive("select_backward", _select_backward, params=("shape", "dim", "i"), meta=shaped(), expr=KERNEL,
           self=lambda xp, g, dim, i: xp.select(g, dim, i))
 SLICE = primitive("slice", _slice, params=("dim", "start", "stop", "step"), view=True, expr=KERNEL,
                   self=lambda xp, g, self_shape, dim, start, stop, step: xp.slice_backward(
                       g, self_shape, dim, start, stop, step))
-primitive("slice_backward", _slice_backward, params=("shape", "dim", "start", "stop", "step"), expr=KERNEL,
+primitive("slice_backward", _slice_backward, params=("shape", "dim", "start", "stop", "step"), meta=shaped(), expr=KERNEL,
           self=lambda xp, g, dim, start, stop, step: xp.slice(g, dim, start, stop, step))
 
-INDEX = primitive("index", indexing.index, params=("plan",), expr=KERNEL,
+def _picked(m: Meta, plan: Any) -> Meta:
+    """The copy that a key selects."""
+    view = indexing.index_basic(m.stand_in(), plan)
+    if plan.advanced is None:
+        return Meta(view.shape, m.dtype)
+    return Meta(indexing.advanced_shape(view.shape, plan.advanced), m.dtype)
+
+
+INDEX = primitive("index", indexing.index, params=("plan",), meta=_picked, expr=KERNEL,
                   self=lambda xp, g, self_shape, plan: xp.index_backward(g, self_shape, plan))
-primitive("index_backward", indexing.index_backward, params=("shape", "plan"), expr=KERNEL,
+primitive("index_backward", indexing.index_backward, params=("shape", "plan"), meta=shaped(), expr=KERNEL,
           self=lambda xp, g, plan: xp.index(g, plan))
 
 
@@ -82,12 +92,13 @@ def _index_values(g: np.ndarray, shape: tuple, plan: Any) -> np.ndarray:
     return sum_to(picked, shape) if picked.ndim >= len(shape) else picked.reshape(shape)
 
 
-INDEX_PUT = primitive("index_put", _index_put, inputs=("self", "values"), params=("plan",), promotes=False, expr=KERNEL,
+INDEX_PUT = primitive("index_put", _index_put, inputs=("self", "values"), params=("plan",), promotes=False, meta=like(),
+                      expr=KERNEL,
                       self=lambda xp, g, plan: xp.index_cleared(g, plan),
                       values=lambda xp, g, values_shape, plan: xp.index_values(g, values_shape, plan))
-primitive("index_cleared", _index_cleared, params=("plan",), expr=KERNEL,
+primitive("index_cleared", _index_cleared, params=("plan",), meta=like(), expr=KERNEL,
           self=lambda xp, g, plan: xp.index_cleared(g, plan))
-primitive("index_values", _index_values, params=("shape", "plan"), expr=KERNEL,
+primitive("index_values", _index_values, params=("shape", "plan"), meta=shaped(), expr=KERNEL,
           self=lambda xp, g, self_shape, shape, plan: xp.index_backward(xp.expand_as_index(g, self_shape, plan), self_shape,
                                                                         plan))
 
@@ -97,7 +108,8 @@ def _expand_as_index(g: np.ndarray, shape: tuple, plan: Any) -> np.ndarray:
     return np.array(np.broadcast_to(g, probe.shape))
 
 
-primitive("expand_as_index", _expand_as_index, params=("shape", "plan"), expr=KERNEL,
+primitive("expand_as_index", _expand_as_index, params=("shape", "plan"),
+          meta=lambda self, shape, plan: _picked(Meta(shape, self.dtype), plan), expr=KERNEL,
           self=lambda xp, g, self_shape: xp.sum_to(g, self_shape))
 
 

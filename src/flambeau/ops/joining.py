@@ -13,9 +13,12 @@ from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
 from flambeau.core.origin import warn_user
 from flambeau.core.size import Size
 from flambeau.kernels import joining, strides
+from flambeau.kernels.layout import CHANNELS_LAST_ORDER
 
 from ._args import dim as one_dim
+from ._meta import Meta
 from ._record import KERNEL, call, kernels, ops, primitive, public
+from ._shapes import in_order
 from .at_least import atleast_1d, atleast_2d, atleast_3d
 from .shape import reshaped
 from .views import EXPAND
@@ -37,8 +40,31 @@ def _cat_grad(xp: Any, g: Any, needs: list, input_shapes: list, dim: int, sizes:
     return grads
 
 
+def _cat_shape(tensors: list, dim: int, sizes: Any) -> Meta:
+    kept = [m for m in tensors if m.shape != (0,)] or list(tensors)
+    joining.check_cat(kept, dim)
+    shape = list(kept[0].shape)
+    shape[dim] = sum([m.shape[dim] for m in kept])
+    for form, order in CHANNELS_LAST_ORDER.items():
+        if kept[0].ndim == len(order) and all(m.is_contiguous(form) and not m.is_contiguous() for m in kept):
+            return Meta(shape, joining.common_dtype(tensors), in_order(shape, order))
+    return Meta(shape, joining.common_dtype(tensors))
+
+
+def _stack_shape(tensors: list, dim: int) -> Meta:
+    shape = tensors[0].shape
+    joining.check_stack(tensors)
+    return Meta((*shape[:dim], len(tensors), *shape[dim:]), joining.common_dtype(tensors))
+
+
+def _block_shape(tensors: list, corners: tuple) -> Meta:
+    shapes = [(1,) * (2 - m.ndim) + m.shape for m in tensors]
+    return Meta((sum(s[0] for s in shapes), sum(s[1] for s in shapes)), joining.common_dtype(tensors))
+
+
 CAT = primitive(
-    "cat", joining.cat, inputs=("tensors",), params=("dim", "sizes"), variadic=True, expr=KERNEL, joint=_cat_grad
+    "cat", joining.cat, inputs=("tensors",), params=("dim", "sizes"), variadic=True, meta=_cat_shape,
+    expr=KERNEL, joint=_cat_grad
 )
 STACK = primitive(
     "stack",
@@ -46,6 +72,7 @@ STACK = primitive(
     inputs=("tensors",),
     params=("dim",),
     variadic=True,
+    meta=_stack_shape,
     expr=KERNEL,
     joint=lambda xp, g, needs, dim: [xp.select(g, dim, i) if needed else None for i, needed in enumerate(needs)],
 )
@@ -313,6 +340,7 @@ BLOCK_DIAG = primitive(
     inputs=("tensors",),
     params=("corners",),
     variadic=True,
+    meta=_block_shape,
     expr=KERNEL,
     joint=_block_diag_grad,
 )

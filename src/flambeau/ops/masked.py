@@ -15,6 +15,7 @@ from flambeau.ops.indexing_basic import INDEX_PUT, parse
 
 from ._args import tensor
 from ._record import KERNEL, call, primitive, public
+from ._shapes import elementwise, like, shaped
 
 
 def _mask(t: Any, *shape: int) -> Any:
@@ -29,7 +30,7 @@ MASKED_SELECT = primitive(
     "masked_select", k.masked_select, inputs=("self", "mask"), promotes=False, dynamic_shape=True, expr=KERNEL,
     self=lambda xp, g, self_shape, mask: xp.masked_select_backward(g, mask, self_shape))
 primitive("masked_select_backward", _masked_select_backward, inputs=("self", "mask"), params=("shape",), promotes=False,
-          expr=KERNEL, self=lambda xp, g, mask: xp.masked_select(g, mask))
+          meta=shaped(2), expr=KERNEL, self=lambda xp, g, mask: xp.masked_select(g, mask))
 
 
 def _scatter_source(g: np.ndarray, mask: np.ndarray, shape: tuple) -> np.ndarray:
@@ -47,13 +48,16 @@ def _scatter_source_backward(g: np.ndarray, mask: np.ndarray, shape: tuple) -> n
 
 
 MASKED_SCATTER = primitive(
-    "masked_scatter", k.masked_scatter, inputs=("self", "mask", "source"), promotes=False, may_raise=True, expr=KERNEL,
+    "masked_scatter", k.masked_scatter, inputs=("self", "mask", "source"), promotes=False, may_raise=True,
+    meta=elementwise(2, first=True), expr=KERNEL,
     self=lambda xp, g, mask: xp.masked_fill(g, mask, 0),
     source=lambda xp, g, source_shape, mask: xp.masked_scatter_source(g, mask, source_shape))
-primitive("masked_scatter_source", _scatter_source, inputs=("self", "mask"), params=("shape",), promotes=False, expr=KERNEL,
+primitive("masked_scatter_source", _scatter_source, inputs=("self", "mask"), params=("shape",), promotes=False,
+          meta=shaped(2), expr=KERNEL,
           self=lambda xp, g, self_shape, mask: xp.masked_scatter_source_backward(g, mask, self_shape))
 primitive("masked_scatter_source_backward", _scatter_source_backward, inputs=("self", "mask"), params=("shape",),
-          promotes=False, expr=KERNEL, self=lambda xp, g, self_shape, mask: xp.masked_scatter_source(g, mask, self_shape))
+          promotes=False, meta=shaped(2),
+          expr=KERNEL, self=lambda xp, g, self_shape, mask: xp.masked_scatter_source(g, mask, self_shape))
 
 
 @public(op=MASKED_SELECT,
@@ -152,7 +156,7 @@ def _index_put_add(a: np.ndarray, values: np.ndarray, plan: Any) -> np.ndarray:
 
 
 INDEX_PUT_ADD = primitive("index_put_add", _index_put_add, inputs=("self", "values"), params=("plan",), promotes=False,
-                          expr=KERNEL, node="IndexPutBackward0", self=lambda xp, g: g,
+                          meta=like(), expr=KERNEL, node="IndexPutBackward0", self=lambda xp, g: g,
                           values=lambda xp, g, values_shape, plan: xp.index_values(g, values_shape, plan))
 
 for _op in (INDEX_PUT, INDEX_PUT_ADD):

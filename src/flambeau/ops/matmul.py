@@ -14,8 +14,10 @@ from flambeau.kernels import matmul as kernel
 from flambeau.kernels.strides import broadcast_shapes
 
 from ._args import tensor
+from ._meta import Meta
 from ._pointwise import fused
 from ._record import KERNEL, call, composite, kernels, ops, primitive, public
+from ._shapes import accumulated, scalar
 from .layout import cloned
 from .shape import SQUEEZE_OWN, UNSAFE_VIEW, UNSQUEEZE, reshaped
 from .views import EXPAND, T, matrix_transpose
@@ -29,11 +31,22 @@ fused("mm_nt", kernel.mm_nt, lambda xp, a, b: xp.mm(a, xp.t(b)))
 fused("mm_tn", kernel.mm_tn, lambda xp, a, b: xp.mm(xp.t(a), b))
 fused("mm_tn_swapped", kernel.mm_tn_swapped, lambda xp, a, b: xp.mm(xp.t(b), a))
 
+def multiplied(name: str) -> Any:
+    """The shape rule of the product `name` of two inputs."""
+
+    def rule(a: Meta, b: Meta) -> Meta:
+        kernel.check_dtypes(name, a, b)
+        return Meta(kernel.product_shape(name, a.shape, b.shape), a.dtype)
+
+    return rule
+
+
 MM = primitive(
     "mm",
     kernel.mm,
     inputs=("self", "mat2"),
     promotes=False,
+    meta=multiplied("mm"),
     expr=KERNEL,
     self=lambda xp, g, mat2: xp.mm_nt(g, xp.conj(mat2)),
     mat2=lambda xp, g, self: xp.mm_tn_swapped(g, xp.conj(self)),
@@ -43,6 +56,7 @@ MV = primitive(
     kernel.mv,
     inputs=("self", "vec"),
     promotes=False,
+    meta=multiplied("mv"),
     expr=KERNEL,
     self=lambda xp, g, vec: xp.outer(g, xp.conj(vec)),
     vec=lambda xp, g, self: xp.mv(xp.t(xp.conj(self)), g),
@@ -52,6 +66,7 @@ DOT = primitive(
     kernel.dot,
     inputs=("self", "tensor"),
     promotes=False,
+    meta=multiplied("dot"),
     expr=KERNEL,
     self=lambda xp, g, tensor: g * xp.conj(tensor),
     tensor=lambda xp, g, self: g * xp.conj(self),
@@ -61,6 +76,7 @@ VDOT = primitive(
     kernel.vdot,
     inputs=("self", "other"),
     promotes=False,
+    meta=multiplied("vdot"),
     expr=KERNEL,
     self=lambda xp, g, other: xp.conj(g) * other,
     other=lambda xp, g, self: g * self,
@@ -70,6 +86,7 @@ BMM = primitive(
     kernel.bmm,
     inputs=("self", "mat2"),
     promotes=False,
+    meta=multiplied("bmm"),
     expr=KERNEL,
     self=lambda xp, g, mat2: xp.bmm(g, xp.transpose(xp.conj(mat2), 1, 2)),
     mat2=lambda xp, g, self: xp.bmm(xp.transpose(xp.conj(self), 1, 2), g),
@@ -350,6 +367,7 @@ TRACE = primitive(
     lambda a: np.asarray(np.trace(a, dtype=np.int64 if a.dtype.kind in "bui" else None)).astype(
         np.int64 if a.dtype.kind in "bui" else a.dtype
     ),
+    meta=scalar(accumulated),
     expr=KERNEL,
     self=lambda xp, g, self_shape: xp.diagonal_backward(xp.expand(g, (min(self_shape),)), tuple(self_shape), 0, 0, 1),
 )

@@ -18,6 +18,7 @@ from ._args import dim as one_dim
 from ._args import ndim, np_dtype, tensor
 from ._pointwise import fused, to_dtype
 from ._record import KERNEL, REGISTRY, call, kernels, ops, primitive, public
+from ._shapes import real, reduced
 from .arithmetic import sub
 from .reduction import as_dim, restore
 
@@ -73,7 +74,7 @@ def _vector_norm(a: np.ndarray, ord: float = 2, dim: Any = None, keepdim: bool =
 
 
 VECTOR_NORM = primitive("vector_norm", _vector_norm, params=("ord", "dim", "keepdim"), node="LinalgVectorNormBackward0",
-                        expr=KERNEL, self=lambda xp, g, self, out, ord, dim, keepdim:
+                        meta=reduced(real, dim=1, keepdim=2), expr=KERNEL, self=lambda xp, g, self, out, ord, dim, keepdim:
                         xp.vector_norm_backward(g, self, out, ord, dim, keepdim))
 
 

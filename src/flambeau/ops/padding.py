@@ -13,13 +13,21 @@ from flambeau.kernels.promotion import check_fits
 
 from ._args import sizes as as_sizes
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
+from ._shapes import like, shaped
+
+
+def _padded(self: Meta, pad: tuple, *_: Any) -> Meta:
+    return Meta(padding.padded_shape(self.shape, pad), self.dtype)
+
 
 CONSTANT = primitive(
     "constant_pad_nd",
     padding.constant_pad,
     params=("pad", "value"),
     scalars=("value",),
+    meta=_padded,
     expr=KERNEL,
     self=lambda xp, g, pad: xp.constant_pad_nd(g, tuple([-p for p in pad]), 0),
 )
@@ -32,6 +40,7 @@ PADS = {
         f"{key[0]}_pad{key[1]}d",
         padding.pad,
         params=("pad", "mode"),
+        meta=_padded,
         expr=KERNEL,
         node=node,
         self=lambda xp, g, self, pad, mode: xp.pad_backward(g, self, pad, mode),
@@ -42,6 +51,7 @@ CIRCULAR = primitive(
     "circular_pad",
     padding.pad,
     params=("pad", "mode"),
+    meta=_padded,
     expr=KERNEL,
     node="CopySlices",
     self=lambda xp, g, self_shape, pad, mode: xp.circular_pad_backward(g, tuple(self_shape), pad, mode),
@@ -50,6 +60,7 @@ primitive(
     "circular_pad_backward",
     padding.pad_backward,
     params=("shape", "pad", "mode"),
+    meta=shaped(),
     expr=KERNEL,
     self=lambda xp, g, pad, mode: xp.circular_pad(g, pad, mode),
 )
@@ -57,6 +68,7 @@ primitive(
     "pad_again",
     padding.pad,
     params=("pad", "mode"),
+    meta=_padded,
     expr=KERNEL,
     self=lambda xp, g, self, pad, mode: xp.pad_backward(g, self, pad, mode),
 )
@@ -65,6 +77,7 @@ primitive(
     lambda g, a, pad, mode: padding.pad_backward(g, a.shape, pad, mode),
     inputs=("grad_output", "self"),
     params=("pad", "mode"),
+    meta=like(input=1),
     expr=KERNEL,
     grad_output=lambda xp, g, pad, mode: xp.pad_again(g, pad, mode),
     self=lambda xp, g, self_shape, self_dtype: xp.zeros_of(tuple(self_shape), self_dtype),

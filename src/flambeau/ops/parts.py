@@ -13,6 +13,7 @@ from flambeau.kernels import rearrange, strides
 from ._args import dim as one_dim
 from ._args import tensor
 from ._record import KERNEL, call, primitive, public
+from ._shapes import shaped
 from .indexing_basic import SELECT
 
 
@@ -41,6 +42,7 @@ primitive(
     "narrow_backward",
     _narrow_backward,
     params=("shape", "dim", "start"),
+    meta=shaped(),
     expr=KERNEL,
     node="SliceBackwardBackward0",
     self=lambda xp, g, self_shape, dim, start: xp.narrow(g, dim, start, self_shape[dim]),
@@ -117,6 +119,7 @@ primitive(
     "diagonal_backward",
     rearrange.diagonal_backward,
     params=("shape", "offset", "dim1", "dim2"),
+    meta=shaped(),
     expr=KERNEL,
     self=lambda xp, g, offset, dim1, dim2: xp.diagonal(g, offset, dim1, dim2),
 )
@@ -176,6 +179,7 @@ primitive(
     "unfold_backward",
     rearrange.unfold_backward,
     params=("shape", "dim", "size", "step"),
+    meta=shaped(),
     expr=KERNEL,
     self=lambda xp, g, dim, size, step: xp.unfold_dim(g, dim, size, step),
 )

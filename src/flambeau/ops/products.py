@@ -16,6 +16,7 @@ from flambeau.kernels.strides import broadcast_shapes
 from ._args import dim as one_dim
 from ._args import tensor
 from ._record import KERNEL, REGISTRY, call, ops, primitive, public
+from ._shapes import elementwise
 from .layout import cloned
 from .matmul import DOT, MM, product
 from .shape import UNSAFE_VIEW, reshaped
@@ -175,6 +176,7 @@ CROSS = primitive(
     _cross,
     inputs=("self", "other"),
     params=("dim",),
+    meta=elementwise(2),
     expr=KERNEL,
     self=lambda xp, g, other, dim: xp.linalg_cross(xp.conj(other), g, dim),
     other=lambda xp, g, self, dim: xp.linalg_cross(g, xp.conj(self), dim),

@@ -9,10 +9,13 @@ from flambeau.core.apply import apply1
 from flambeau.core.objects import shape_of
 from flambeau.kernels import rearrange, strides
 
+from ._args import dim as one_dim
 from ._args import dims as many_dims
 from ._args import sizes as as_sizes
 from ._args import tensor
+from ._meta import Meta, preserved
 from ._record import KERNEL, call, primitive, public
+from ._shapes import like
 
 
 def _repeat_grad(xp: Any, g: Any, self_shape: Sequence[int], sizes: tuple) -> Any:
@@ -26,12 +29,28 @@ def _repeat_grad(xp: Any, g: Any, self_shape: Sequence[int], sizes: tuple) -> An
     return xp.reshape(xp.sum_to(xp.reshape(g, tuple(pairs)), tuple(kept)), tuple(self_shape))
 
 
-REPEAT = primitive("repeat", rearrange.repeat, params=("sizes",), expr=KERNEL, self=_repeat_grad)
-FLIP = primitive("flip", strides.flip, params=("dims",), expr=KERNEL, self=lambda xp, g, dims: xp.flip(g, dims))
+def _repeated(self: Meta, sizes: tuple) -> Meta:
+    shape = (1,) * (len(sizes) - self.ndim) + self.shape
+    return Meta([n * k for n, k in zip(shape, sizes, strict=True)], self.dtype)
+
+
+def _rotated(self: Meta, k: int, dims: tuple) -> Meta:
+    order = list(range(self.ndim))
+    if k % 2:
+        a, b = [one_dim(d, self.ndim) for d in dims]
+        order[a], order[b] = order[b], order[a]
+    moved = Meta([self.shape[i] for i in order], self.dtype, [self.strides[i] for i in order])
+    return Meta(moved.shape, self.dtype, preserved(moved))
+
+
+REPEAT = primitive("repeat", rearrange.repeat, params=("sizes",),
+                   meta=_repeated, expr=KERNEL, self=_repeat_grad)
+FLIP = primitive("flip", strides.flip, params=("dims",), meta=like(), expr=KERNEL, self=lambda xp, g, dims: xp.flip(g, dims))
 ROLL = primitive(
     "roll",
     rearrange.roll,
     params=("shifts", "dims"),
+    meta=like(),
     expr=KERNEL,
     self=lambda xp, g, shifts, dims: xp.roll(g, tuple([-s for s in shifts]), dims),
 )
@@ -39,6 +58,7 @@ ROT90 = primitive(
     "rot90",
     rearrange.rot90,
     params=("k", "dims"),
+    meta=_rotated,
     expr=KERNEL,
     node="Rot90Backward0",
     self=lambda xp, g, k, dims: xp.rot90(g, -k, dims),

@@ -21,6 +21,7 @@ from flambeau.kernels.services import is_float
 from ._args import ndim, np_dtype, tensor
 from ._pointwise import fused
 from ._record import KERNEL, PRIMITIVES, call, kernels, ops, primitive, public
+from ._shapes import accumulated, always, reduced, scalar, truth
 
 Dim = int | Sequence[int] | None
 
@@ -62,8 +63,10 @@ def count(shape: tuple, dim: Dim) -> int:
 # --------------------------------------------------------------------------------- sum and mean
 
 SUM_ALL = primitive("sum_all", k.sum_all, params=("dtype",), check_float=True,
-                    node="SumBackward0", expr=KERNEL, self=lambda xp, g, self_shape: xp.spread_all(g, self_shape))
-SUM = primitive("sum", k.sum, params=("dim", "keepdim", "dtype"), check_float=True, node="SumBackward1", expr=KERNEL,
+                    node="SumBackward0", meta=scalar(accumulated),
+                    expr=KERNEL, self=lambda xp, g, self_shape: xp.spread_all(g, self_shape))
+SUM = primitive("sum", k.sum, params=("dim", "keepdim", "dtype"), check_float=True, node="SumBackward1",
+                meta=reduced(accumulated), expr=KERNEL,
                 self=lambda xp, g, self_shape, dim, keepdim: xp.spread(g, self_shape, dim, keepdim))
 ops.sum = lambda t, dim=None, keepdim=False, dtype=None: apply1(SUM, t, (dim, keepdim, dtype))
 
@@ -78,9 +81,9 @@ def _mean_all_backward(g: np.ndarray, shape: tuple) -> np.ndarray:
 fused("mean_all_backward", _mean_all_backward,
       lambda xp, g, shape: xp.spread_all(g, shape) / count(shape, None))
 MEAN_ALL = primitive("mean_all", lambda a, dtype=None: k.mean(a, None, False, dtype), params=("dtype",),
-                     node="MeanBackward0", expr=KERNEL,
+                     node="MeanBackward0", meta=scalar(), expr=KERNEL,
                      self=lambda xp, g, self_shape: xp.mean_all_backward(g, self_shape))
-MEAN = primitive("mean", k.mean, params=("dim", "keepdim", "dtype"), node="MeanBackward1", expr=KERNEL,
+MEAN = primitive("mean", k.mean, params=("dim", "keepdim", "dtype"), node="MeanBackward1", meta=reduced(), expr=KERNEL,
                  self=lambda xp, g, self_shape, dim, keepdim:
                  xp.spread(g, self_shape, dim, keepdim) / count(self_shape, dim))
 ops.mean = lambda t, dim=None, keepdim=False, dtype=None: apply1(MEAN, t, (dim, keepdim, dtype))
@@ -209,8 +212,9 @@ def _prod_all_formula(xp: Any, g: Any, self: Any, out: Any, dtype: Any) -> Any:
 
 
 PROD_ALL = primitive("prod_all", lambda a, dtype: k.prod(a, None, False, dtype), params=("dtype",), check_float=True,
-                     node="ProdBackward0", expr=KERNEL, self=_prod_all_formula)
-PROD = primitive("prod", k.prod, params=("dim", "keepdim", "dtype"), check_float=True, node="ProdBackward1", expr=KERNEL,
+                     node="ProdBackward0", meta=scalar(accumulated), expr=KERNEL, self=_prod_all_formula)
+PROD = primitive("prod", k.prod, params=("dim", "keepdim", "dtype"), check_float=True, node="ProdBackward1",
+                 meta=reduced(accumulated), expr=KERNEL,
                  self=_prod_formula)
 
 
@@ -242,7 +246,8 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: DT
 
 # --------------------------------------------------------------------------------- without nan
 
-NANSUM = primitive("nansum", k.nansum, params=("dim", "keepdim", "dtype"), check_float=True, expr=KERNEL,
+NANSUM = primitive("nansum", k.nansum, params=("dim", "keepdim", "dtype"), check_float=True, meta=reduced(accumulated),
+                   expr=KERNEL,
                    self=lambda xp, g, self, dim, keepdim: xp.drop(xp.spread(g, self.shape, dim, keepdim), xp.isnan(self)))
 
 
@@ -276,9 +281,10 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType 
 
 # --------------------------------------------------------------------------------- truth and counting
 
-ALL = primitive("all", k.all, params=("dim", "keepdim"), differentiable=False, expr=KERNEL)
-ANY = primitive("any", k.any, params=("dim", "keepdim"), differentiable=False, expr=KERNEL)
-COUNT_NONZERO = primitive("count_nonzero", k.count_nonzero, params=("dim",), differentiable=False, expr=KERNEL)
+ALL = primitive("all", k.all, params=("dim", "keepdim"), differentiable=False, meta=reduced(truth), expr=KERNEL)
+ANY = primitive("any", k.any, params=("dim", "keepdim"), differentiable=False, meta=reduced(truth), expr=KERNEL)
+COUNT_NONZERO = primitive("count_nonzero", k.count_nonzero, params=("dim",), differentiable=False,
+                          meta=reduced(always("i8"), keepdim=None), expr=KERNEL)
 
 
 def _truth_samples(t: Any) -> list:

@@ -12,18 +12,33 @@ from flambeau.kernels import scatter as k
 from flambeau.kernels.promotion import check_fits, number_dtype
 
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, composite, kernels, ops, primitive, public
+from ._shapes import like, shaped
 
 kernels.shape = lambda a: a.shape
 ops.shape = shape_of
 kernels.to_like = lambda a, like: a.astype(like.dtype)
 ops.to_like = lambda t, like: ops.cast(t, dtype_of(like))
 
+def _gathered(self: Meta, index: Meta, *_: Any) -> Meta:
+    return Meta(index.shape, self.dtype)
+
+
+def _along(self: Meta, index: Meta, dim: int | None) -> Meta:
+    if dim is None:
+        return Meta((index.size,), self.dtype)
+    shapes = [list(m.shape) for m in (self, index)]
+    shapes[0][dim] = 1
+    return Meta([index.shape[i] if i == dim else max(a, b) if a and b else 0
+                 for i, (a, b) in enumerate(zip(*shapes, strict=True))], self.dtype)
+
+
 GATHER = primitive("gather", lambda a, index, dim: k.gather(a, dim, index), inputs=("self", "index"), params=("dim",),
-                   promotes=False, may_raise=True, expr=KERNEL,
+                   promotes=False, may_raise=True, meta=_gathered, expr=KERNEL,
                    self=lambda xp, g, self_shape, index, dim: xp.gather_backward(g, index, self_shape, dim))
 primitive("gather_backward", lambda g, index, shape, dim: k.gather_backward(g, shape, dim, index), inputs=("self", "index"),
-          params=("shape", "dim"), promotes=False, expr=KERNEL, node="ScatterAddBackward0",
+          params=("shape", "dim"), promotes=False, meta=shaped(2), expr=KERNEL, node="ScatterAddBackward0",
           self=lambda xp, g, index, dim: xp.gather(g, index, dim))
 
 
@@ -40,23 +55,24 @@ def _corner(g: np.ndarray, shape: tuple) -> np.ndarray:
     return g if g.shape == shape else np.array(g[tuple(slice(0, n) for n in shape)])
 
 
-primitive("corner_spread", _spread, params=("shape",), expr=KERNEL,
+primitive("corner_spread", _spread, params=("shape",), meta=shaped(), expr=KERNEL,
           self=lambda xp, g, self_shape: xp.corner(g, self_shape))
-primitive("corner", _corner, params=("shape",), expr=KERNEL,
+primitive("corner", _corner, params=("shape",), meta=shaped(), expr=KERNEL,
           self=lambda xp, g, self_shape: xp.corner_spread(g, self_shape))
 
 SCATTER = primitive(
     "scatter", lambda a, index, src, dim: k.scatter(a, dim, index, src), inputs=("self", "index", "src"), params=("dim",),
-    promotes=False, may_raise=True, expr=KERNEL,
+    promotes=False, may_raise=True, meta=like(), expr=KERNEL,
     self=lambda xp, g, index, dim: xp.scatter_value(g, index, dim, 0),
     src=lambda xp, g, src_shape, index, dim: xp.corner_spread(xp.gather(g, index, dim), src_shape))
 SCATTER_VALUE = primitive(
     "scatter_value", lambda a, index, dim, value: k.scatter(a, dim, index, value), inputs=("self", "index"),
-    params=("dim", "value"), scalars=("value",), promotes=False, may_raise=True, expr=KERNEL, node="ScatterBackward1",
+    params=("dim", "value"), scalars=("value",), promotes=False, may_raise=True, meta=like(),
+    expr=KERNEL, node="ScatterBackward1",
     self=lambda xp, g, index, dim: xp.scatter_value(g, index, dim, 0))
 SCATTER_ADD = primitive(
     "scatter_add", lambda a, index, src, dim: k.scatter_add(a, dim, index, src), inputs=("self", "index", "src"),
-    params=("dim",), promotes=False, may_raise=True, expr=KERNEL,
+    params=("dim",), promotes=False, may_raise=True, meta=like(), expr=KERNEL,
     self=lambda xp, g: g,
     src=lambda xp, g, src_shape, index, dim: xp.corner_spread(xp.gather(g, index, dim), src_shape))
 
@@ -116,21 +132,23 @@ def _reduce_joint(xp: Any, g: Any, needs: list, self: Any, index: Any, src: Any,
 
 
 SCATTER_REDUCE = primitive("scatter_reduce", _scatter_reduce, inputs=("self", "index", "src"),
-                           params=("dim", "reduce", "include_self"), promotes=False, may_raise=True, expr=KERNEL,
+                           params=("dim", "reduce", "include_self"), promotes=False, may_raise=True, meta=like(),
+                           expr=KERNEL,
                            joint=_reduce_joint)
 
-TAKE = primitive("take", k.take, inputs=("self", "index"), promotes=False, may_raise=True, expr=KERNEL,
+TAKE = primitive("take", k.take, inputs=("self", "index"), promotes=False, may_raise=True, meta=_gathered, expr=KERNEL,
                  self=lambda xp, g, self_shape, index: xp.take_backward(g, index, self_shape))
 primitive("take_backward", lambda g, index, shape: k.take_backward(g, shape, index), inputs=("self", "index"),
-          params=("shape",), promotes=False, expr=KERNEL, node="PutBackward0", self=lambda xp, g, index: xp.take(g, index))
+          params=("shape",), promotes=False, meta=shaped(2),
+          expr=KERNEL, node="PutBackward0", self=lambda xp, g, index: xp.take(g, index))
 PUT = primitive(
     "put", lambda a, index, source, accumulate: k.put(a, index, source, accumulate), inputs=("self", "index", "source"),
-    params=("accumulate",), promotes=False, may_raise=True, expr=KERNEL,
+    params=("accumulate",), promotes=False, may_raise=True, meta=like(), expr=KERNEL,
     self=lambda xp, g, index, accumulate: g if accumulate else xp.put(g, index, xp.zeros_like(xp.take(g, index)), False),
     source=lambda xp, g, source_shape, index: xp.reshape(xp.take(g, index), source_shape))
 TAKE_ALONG_DIM = primitive(
     "take_along_dim", lambda a, index, dim: k.take_along_dim(a, index, dim), inputs=("self", "index"), params=("dim",),
-    promotes=False, may_raise=True, expr=KERNEL, node="GatherBackward0",
+    promotes=False, may_raise=True, meta=_along, expr=KERNEL, node="GatherBackward0",
     self=lambda xp, g, self_shape, index, dim: xp.take_along_dim_backward(g, index, self_shape, dim))
 
 
@@ -142,7 +160,7 @@ def _take_along_dim_backward(g: np.ndarray, index: np.ndarray, shape: tuple, dim
 
 
 primitive("take_along_dim_backward", _take_along_dim_backward, inputs=("self", "index"), params=("shape", "dim"),
-          promotes=False, expr=KERNEL, node="ScatterAddBackward0",
+          promotes=False, meta=shaped(2), expr=KERNEL, node="ScatterAddBackward0",
           self=lambda xp, g, index, dim: xp.take_along_dim(g, index, dim))
 
 for _op in (SCATTER, SCATTER_VALUE, SCATTER_ADD, SCATTER_REDUCE, PUT):

@@ -15,17 +15,23 @@ from flambeau.kernels import search as k
 from flambeau.kernels.casting import cast
 
 from ._args import like, ndim, tensor
+from ._meta import Meta
 from ._pointwise import no_derivative
 from ._record import KERNEL, call, primitive, public
 from ._return_types import return_type
+from ._shapes import INT32, INT64, always, fresh
 from .ranges import linspace
 
 # --------------------------------------------------------------------------------- places in sorted sequences
 
+def _positions(rows: Meta, values: Meta, sorter: Any, out_int32: bool, *_: Any) -> Meta:
+    return Meta(values.shape, INT32 if out_int32 else INT64)
+
+
 SEARCHSORTED = primitive("searchsorted", lambda rows, values, sorter, out_int32, right, side:
                          k.searchsorted(rows, values, out_int32, right, side, sorter),
                          inputs=("sorted_sequence", "self", "sorter"), params=("out_int32", "right", "side"), promotes=False,
-                         differentiable=False, expr=KERNEL)
+                         differentiable=False, meta=_positions, expr=KERNEL)
 
 
 def _values(value: Any, like: TensorBase, name: str, argument: str) -> TensorBase:
@@ -102,7 +108,8 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
 BINCOUNT = primitive("bincount", k.bincount, inputs=("self", "weights"), params=("minlength",), promotes=False,
                      dynamic_shape=True, check_float=True, node="NotImplemented", expr=KERNEL,
                      weights=no_derivative("bincount"))
-HISTC = primitive("histc", h.histc, params=("bins", "min", "max"), node="HistcBackward0", expr=KERNEL, may_raise=True,
+HISTC = primitive("histc", h.histc, params=("bins", "min", "max"), node="HistcBackward0",
+                  meta=lambda self, bins, *_: Meta((bins,), self.dtype), expr=KERNEL, may_raise=True,
                   self=no_derivative("histc"))
 
 
@@ -292,7 +299,8 @@ def _isin(elements: np.ndarray, test_elements: np.ndarray, invert: bool) -> np.n
     return np.asarray(np.isin(elements, test_elements, invert=invert))
 
 
-ISIN = primitive("isin", _isin, inputs=("elements", "test_elements"), params=("invert",), differentiable=False, expr=KERNEL)
+ISIN = primitive("isin", _isin, inputs=("elements", "test_elements"), params=("invert",), differentiable=False,
+                 meta=fresh(always("?")), expr=KERNEL)
 
 
 @public(op=ISIN, method=False, differentiable=False,

@@ -10,7 +10,9 @@ from flambeau.core.apply import apply1
 from flambeau.core.objects import shape_of
 
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
+from ._shapes import like
 
 
 def _pixel_shuffle(a: np.ndarray, r: int) -> np.ndarray:
@@ -34,10 +36,16 @@ def _channel_shuffle(a: np.ndarray, groups: int) -> np.ndarray:
     return np.ascontiguousarray(a.reshape((n, groups, c // groups, *rest)).swapaxes(1, 2)).reshape(a.shape)
 
 
+def _shuffled(self: Meta, r: int, back: bool) -> Meta:
+    *lead, c, h, w = self.shape
+    return Meta((*lead, c * r * r, h // r, w // r) if back else (*lead, c // (r * r), h * r, w * r), self.dtype)
+
+
 PIXEL_SHUFFLE = primitive(
     "pixel_shuffle",
     _pixel_shuffle,
     params=("factor",),
+    meta=lambda self, factor: _shuffled(self, factor, False),
     expr=KERNEL,
     self=lambda xp, g, factor: xp.pixel_unshuffle(g, factor),
 )
@@ -45,6 +53,7 @@ PIXEL_UNSHUFFLE = primitive(
     "pixel_unshuffle",
     _pixel_unshuffle,
     params=("factor",),
+    meta=lambda self, factor: _shuffled(self, factor, True),
     expr=KERNEL,
     self=lambda xp, g, factor: xp.pixel_shuffle(g, factor),
 )
@@ -52,6 +61,7 @@ CHANNEL_SHUFFLE = primitive(
     "channel_shuffle",
     _channel_shuffle,
     params=("groups",),
+    meta=like(),
     expr=KERNEL,
     self=lambda xp, g, self_shape, groups: xp.channel_shuffle(g, self_shape[1] // groups),
 )

@@ -12,8 +12,10 @@ from flambeau.kernels import cdist as kernel
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
+from ._meta import Meta
 from ._pointwise import no_derivative
 from ._record import KERNEL, call, primitive, public
+from ._shapes import fresh
 from .views import broadcast_tensors
 
 _BOTH = ("torch", "nn.functional")
@@ -37,9 +39,11 @@ def _pdist_backward(g: np.ndarray, a: np.ndarray, out: np.ndarray, p: float) -> 
 
 
 _NO_SECOND = no_derivative("_pdist_backward")
-PDIST = primitive("pdist", _pdist, params=("p",), expr=KERNEL,
+PDIST = primitive("pdist", _pdist, params=("p",),
+                  meta=lambda self, p: Meta((self.shape[0] * (self.shape[0] - 1) // 2,), self.dtype), expr=KERNEL,
                   self=lambda xp, g, self, out, p: xp.pdist_backward(g, self, out, p))
-primitive("pdist_backward", _pdist_backward, inputs=("grad", "self", "pdist"), params=("p",), expr=KERNEL,
+primitive("pdist_backward", _pdist_backward, inputs=("grad", "self", "pdist"), params=("p",), meta=fresh(input=1),
+          expr=KERNEL,
           grad=_NO_SECOND, self=_NO_SECOND, pdist=_NO_SECOND)
 
 

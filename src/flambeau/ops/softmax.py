@@ -20,6 +20,7 @@ from flambeau.kernels.services import is_float
 from ._args import dim as checked_dim
 from ._args import tensor
 from ._record import KERNEL, call, primitive, public
+from ._shapes import like
 
 
 def _softmax_backward_out(xp: Any, g: Any, grad: Any, out: Any, dim: int) -> Any:
@@ -27,15 +28,16 @@ def _softmax_backward_out(xp: Any, g: Any, grad: Any, out: Any, dim: int) -> Any
     return g * (grad - xp.sum(grad * out, dim, True)) - grad * xp.sum(g * out, dim, True)
 
 
-SOFTMAX = primitive("softmax", kernel.softmax, params=("dim",), expr=KERNEL,
+SOFTMAX = primitive("softmax", kernel.softmax, params=("dim",), meta=like(), expr=KERNEL,
                     self=lambda xp, g, out, dim: xp.softmax_backward(g, out, dim))
-primitive("softmax_backward", kernel.softmax_backward, inputs=("grad", "output"), params=("dim",), expr=KERNEL,
+primitive("softmax_backward", kernel.softmax_backward, inputs=("grad", "output"), params=("dim",), meta=like(), expr=KERNEL,
           node="SoftmaxBackwardDataBackward0",
           grad=lambda xp, g, output, dim: xp.softmax_backward(g, output, dim),
           output=lambda xp, g, grad, output, dim: _softmax_backward_out(xp, g, grad, output, dim))
-LOG_SOFTMAX = primitive("log_softmax", kernel.log_softmax, params=("dim",), expr=KERNEL,
+LOG_SOFTMAX = primitive("log_softmax", kernel.log_softmax, params=("dim",), meta=like(), expr=KERNEL,
                         self=lambda xp, g, out, dim: xp.log_softmax_backward(g, out, dim))
-primitive("log_softmax_backward", kernel.log_softmax_backward, inputs=("grad", "output"), params=("dim",), expr=KERNEL,
+primitive("log_softmax_backward", kernel.log_softmax_backward, inputs=("grad", "output"), params=("dim",), meta=like(),
+          expr=KERNEL,
           node="LogSoftmaxBackwardDataBackward0",
           grad=lambda xp, g, output, dim: g - xp.sum(g * xp.exp(output), dim, True),
           output=lambda xp, g, grad, output, dim: -(g * xp.exp(output) * xp.sum(grad, dim, True)))

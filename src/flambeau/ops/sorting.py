@@ -10,20 +10,31 @@ from flambeau.kernels import sort as k
 from ._along import pair, selection
 from ._args import dim as one_dim
 from ._args import ndim, tensor
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 from ._return_types import return_types
+from ._shapes import INT64, always, like, resized, several
 
 
-def _permuting(name: str, kernel: Any, params: tuple) -> Any:
+def _permuting(name: str, kernel: Any, params: tuple, meta: Any) -> Any:
     """A primitive whose indices keep the dimension, and are distinct along it."""
-    return primitive(name, kernel, params=params, outputs=(True, False), expr=KERNEL,
+    return primitive(name, kernel, params=params, outputs=(True, False), meta=meta, expr=KERNEL,
                      self=lambda xp, g, out1, self_shape, dim: xp.place(g, out1, self_shape, dim, True))
 
 
-SORT = _permuting("sort", k.sort, ("dim", "descending", "stable"))
-TOPK = _permuting("topk", k.topk, ("k", "dim", "largest", "sorted"))
+def _topk_shape(self: Meta, k: int, dim: int, *_: Any) -> list:
+    if not 0 <= k <= (self.shape[dim] if self.shape else 1):
+        raise RuntimeError(f"selected index k out of range: k is {k}, and dimension {dim} of shape {list(self.shape)} is "
+                           "smaller")
+    m = resized(self, dim, k)
+    return [m, Meta(m.shape, INT64)]
+
+
+SORT = _permuting("sort", k.sort, ("dim", "descending", "stable"), several(like(), like(always("i8"))))
+TOPK = _permuting("topk", k.topk, ("k", "dim", "largest", "sorted"), _topk_shape)
 KTHVALUE = selection("kthvalue", k.kthvalue, ("k", "dim", "keepdim"))
-ARGSORT = primitive("argsort", k.argsort, params=("dim", "descending", "stable"), differentiable=False, expr=KERNEL)
+ARGSORT = primitive("argsort", k.argsort, params=("dim", "descending", "stable"), differentiable=False,
+                    meta=like(always("i8")), expr=KERNEL)
 
 
 def _dim_error(t: Any) -> list:

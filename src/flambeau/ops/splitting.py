@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from ._args import dim as one_dim
 from ._args import sizes as as_sizes
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from .parts import NARROW
 
@@ -99,10 +100,19 @@ SPLIT_WITH_SIZES = primitive(
     expr=KERNEL,
     self=_sizes_grad,
 )
+
+
+def _copies(kernel: Callable) -> Callable:
+    """The shape rule of parts that are no views."""
+    return lambda self, *params: [Meta(p.shape, p.dtype) for p in kernel(self.stand_in(), *params)]
+
+
 # The unsafe forms promise that parts and whole are not both written: their parts count as no views.
-UNSAFE_SPLIT = primitive("unsafe_split", _split, params=("split_size", "dim"), outputs=(), expr=KERNEL, self=_split_grad)
+UNSAFE_SPLIT = primitive("unsafe_split", _split, params=("split_size", "dim"), outputs=(),
+                         meta=_copies(_split), expr=KERNEL, self=_split_grad)
 UNSAFE_SPLIT_WITH_SIZES = primitive(
-    "unsafe_split_with_sizes", _split_with_sizes, params=("split_sizes", "dim"), outputs=(), expr=KERNEL, self=_sizes_grad
+    "unsafe_split_with_sizes", _split_with_sizes, params=("split_sizes", "dim"), outputs=(),
+    meta=_copies(_split_with_sizes), expr=KERNEL, self=_sizes_grad
 )
 
 

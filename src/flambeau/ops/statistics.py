@@ -21,6 +21,7 @@ from ._args import ndim, tensor
 from ._pointwise import fused, to_dtype
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from ._return_types import return_types
+from ._shapes import floating, real, reduced, same, scalar
 from .reduction import as_dim, count, restore
 from .sorting import SORT
 
@@ -84,12 +85,16 @@ def _std_mean_grad(xp: Any, g: Any, needs: list, self: Any, out0: Any, dim: Any,
 fused("std_slope", _std_slope, lambda xp, g, out: xp.drop(g / (out * 2), out == 0))
 fused("var_backward", _var_backward, _var_grad)
 _PARAMS = ("dim", "correction", "keepdim")
-VAR = primitive("var", k.var, params=_PARAMS, expr=KERNEL, self=lambda xp, g, self, dim, correction, keepdim:
+VAR = primitive("var", k.var, params=_PARAMS, meta=reduced(real, keepdim=2),
+                expr=KERNEL, self=lambda xp, g, self, dim, correction, keepdim:
                 xp.var_backward(g, self, dim, correction, keepdim))
-STD = primitive("std", k.std, params=_PARAMS, expr=KERNEL, self=lambda xp, g, self, out, dim, correction, keepdim:
+STD = primitive("std", k.std, params=_PARAMS, meta=reduced(real, keepdim=2),
+                expr=KERNEL, self=lambda xp, g, self, out, dim, correction, keepdim:
                 xp.var_backward(xp.std_slope(g, out), self, dim, correction, keepdim))
-VAR_MEAN = primitive("var_mean", k.var_mean, params=_PARAMS, outputs=(True, True), expr=KERNEL, joint=_var_mean_grad)
-STD_MEAN = primitive("std_mean", k.std_mean, params=_PARAMS, outputs=(True, True), expr=KERNEL, joint=_std_mean_grad)
+VAR_MEAN = primitive("var_mean", k.var_mean, params=_PARAMS, outputs=(True, True),
+                     meta=reduced(keepdim=2, outputs=(real, same)), expr=KERNEL, joint=_var_mean_grad)
+STD_MEAN = primitive("std_mean", k.std_mean, params=_PARAMS, outputs=(True, True),
+                     meta=reduced(keepdim=2, outputs=(real, same)), expr=KERNEL, joint=_std_mean_grad)
 
 
 def _variance_params(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple:
@@ -187,7 +192,8 @@ def _logsumexp_grad(xp: Any, g: Any, self: Any, out: Any, dim: Any, keepdim: boo
     return restore(xp, g, shape, dim, keepdim) * xp.conj(xp.exp(self - restore(xp, out, shape, dim, keepdim)))
 
 
-LOGSUMEXP = primitive("logsumexp", k.logsumexp, params=("dim", "keepdim"), expr=KERNEL, self=_logsumexp_grad)
+LOGSUMEXP = primitive("logsumexp", k.logsumexp, params=("dim", "keepdim"), meta=reduced(floating),
+expr=KERNEL, self=_logsumexp_grad)
 
 
 @public(op=LOGSUMEXP, namespaces=("torch", "special"), samples=lambda t: [
@@ -208,7 +214,7 @@ def logsumexp(input: Any, dim: Any, keepdim: bool = False) -> Any:
 
 
 def _median_all(name: str, kernel: Any) -> Any:
-    return primitive(f"{name}_all", kernel, node=f"{name.capitalize()}Backward0", expr=KERNEL,
+    return primitive(f"{name}_all", kernel, node=f"{name.capitalize()}Backward0", meta=scalar(), expr=KERNEL,
                      self=lambda xp, g, self, out: xp.share_all(g, self, out))
 
 

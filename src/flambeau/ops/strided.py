@@ -19,6 +19,7 @@ from ._args import dim as one_dim
 from ._args import dims as many_dims
 from ._args import sizes as as_sizes
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, ops, primitive, public
 from .shape import SQUEEZE, SQUEEZE_DIM, SQUEEZE_DIMS, UNSQUEEZE, strides_of
 from .views import TRANSPOSE, T
@@ -60,12 +61,19 @@ def _as_strided_again(a: np.ndarray, size: tuple, stride: tuple, offset: int | N
     return strides.as_strided(storage, size, stride, first).copy()
 
 
+def _strided_meta(self: Meta, size: tuple, stride: tuple, offset: int | None, layout: Any) -> Meta:
+    start = self.offset if offset is None else offset
+    strides.check_strided(size, stride, start, self.dtype.itemsize, self.memory.nbytes)
+    return Meta(size, self.dtype, stride, start, memory=self.memory)
+
+
 _PARAMS = ("size", "stride", "offset", "layout")
 AS_STRIDED = primitive(
     "as_strided",
     _as_strided,
     params=_PARAMS,
     view=True,
+    meta=_strided_meta,
     expr=KERNEL,
     self=lambda xp, g, size, stride, offset, layout: xp.as_strided_backward(g, size, stride, offset, layout),
 )
@@ -73,6 +81,7 @@ primitive(
     "as_strided_backward",
     _as_strided_backward,
     params=_PARAMS,
+    meta=lambda self, size, stride, offset, layout: Meta(layout[0], self.dtype),
     expr=KERNEL,
     self=lambda xp, g, size, stride, offset, layout: xp.as_strided_again(g, size, stride, offset, layout),
 )
@@ -80,6 +89,7 @@ primitive(
     "as_strided_again",
     _as_strided_again,
     params=_PARAMS,
+    meta=lambda self, size, *_: Meta(size, self.dtype),
     expr=KERNEL,
     node="AsStridedBackward0",
     self=lambda xp, g, size, stride, offset, layout: xp.as_strided_backward(g, size, stride, offset, layout),
@@ -230,7 +240,8 @@ def _twin(op: Op, node: str) -> Op:
     """The same view, under the name that the in-place call has in the graph."""
     formula = op.formulas[0]
     assert formula is not None
-    return primitive(op.name + "_", op.kernel, params=op.param_names, view=True, expr=KERNEL, node=node, self=formula.fn)
+    return primitive(op.name + "_", op.kernel, params=op.param_names, view=True, meta=op.meta, expr=KERNEL, node=node,
+                     self=formula.fn)
 
 
 _T, _TRANSPOSE, _UNSQUEEZE = (

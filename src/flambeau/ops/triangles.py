@@ -13,15 +13,20 @@ from flambeau.kernels import rearrange as k
 from flambeau.kernels import strides
 
 from . import cumulative, rearranging, views  # noqa: F401  they register shift, flip, diagonal and expand
+from ._args import dim as one_dim
 from ._args import ndim, tensor
 from ._factory import array_dtype
+from ._meta import Meta
 from ._pointwise import to_dtype
 from ._record import KERNEL, call, ops, primitive, public
+from ._shapes import like
 
 # --------------------------------------------------------------------------------- triangles
 
-TRIL = primitive("tril", k.tril, params=("diagonal",), expr=KERNEL, self=lambda xp, g, diagonal: xp.tril(g, diagonal))
-TRIU = primitive("triu", k.triu, params=("diagonal",), expr=KERNEL, self=lambda xp, g, diagonal: xp.triu(g, diagonal))
+TRIL = primitive("tril", k.tril, params=("diagonal",), meta=like(),
+expr=KERNEL, self=lambda xp, g, diagonal: xp.tril(g, diagonal))
+TRIU = primitive("triu", k.triu, params=("diagonal",), meta=like(),
+expr=KERNEL, self=lambda xp, g, diagonal: xp.triu(g, diagonal))
 
 
 def _triangle_samples(t: Any) -> list:
@@ -91,10 +96,23 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 # --------------------------------------------------------------------------------- diagonals
 
-DIAG_EMBED = primitive("diag_embed", k.diag_embed, params=("offset", "dim1", "dim2"), expr=KERNEL,
+def _embedded(self: Meta, offset: int, dim1: int, dim2: int) -> Meta:
+    first, second = (one_dim(d, self.ndim + 1) for d in (dim1, dim2))
+    shape = list(self.shape[:-1])
+    for d in sorted((first, second)):
+        shape.insert(d, self.shape[-1] + abs(offset))
+    return Meta(shape, self.dtype)
+
+
+def _diagonal_shape(self: Meta, offset: int) -> Meta:
+    return Meta(strides.diagonal(self.stand_in(), offset, 0, 1).shape, self.dtype)
+
+
+DIAG_EMBED = primitive("diag_embed", k.diag_embed, params=("offset", "dim1", "dim2"), meta=_embedded, expr=KERNEL,
                        self=lambda xp, g, offset, dim1, dim2: xp.diagonal(g, offset, dim1, dim2))
 DIAGONAL_OF = primitive("diagonal_of", lambda a, offset: np.array(strides.diagonal(a, offset, 0, 1)), params=("offset",),
-                        node="DiagonalBackward0_copy", expr=KERNEL,
+                        node="DiagonalBackward0_copy",
+                        meta=_diagonal_shape, expr=KERNEL,
                         self=lambda xp, g, self_shape, offset: xp.diagonal_backward(g, tuple(self_shape), offset, 0, 1))
 
 
