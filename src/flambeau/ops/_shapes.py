@@ -43,6 +43,11 @@ def real(d: np.dtype) -> np.dtype:
     return {"c8": np.dtype("f4"), "c16": np.dtype("f8")}.get(d.str[1:], d)
 
 
+def complex_of(d: np.dtype) -> np.dtype:
+    """The complex dtype whose parts are of this dtype."""
+    return np.result_type(d, np.complex64)
+
+
 def accumulated(d: np.dtype) -> np.dtype:
     """Integers are added up in int64."""
     return INT64 if d.kind in "bui" else d
@@ -288,3 +293,22 @@ def resized(m: Meta, dim: int, size: int) -> Meta:
     if shape:
         shape[dim] = size
     return Meta(shape, m.dtype)
+
+
+def spatial(m: Meta, size: tuple) -> Meta:
+    """m with other spatial sizes; channels-last stays so."""
+    shape = (*m.shape[:m.ndim - len(size)], *size)
+    for form, order in CHANNELS_LAST_ORDER.items():
+        if m.ndim == len(order) and m.is_contiguous(form) and not m.is_contiguous():
+            return Meta(shape, m.dtype, in_order(shape, order))
+    return Meta(shape, m.dtype)
+
+
+def with_positions(rule: Callable) -> Callable:
+    """The rule's result, and positions in int64 of its shape."""
+
+    def both(*args: Any) -> list:
+        m = rule(*args)
+        return [m, Meta(m.shape, INT64, m.strides)]
+
+    return both

@@ -22,6 +22,7 @@ from ._args import tensor
 from ._generator import default_generator
 from ._pointwise import fused, unary, unary_samples
 from ._record import KERNEL, call, primitive, public
+from ._shapes import elementwise, resized
 
 _FUNCTIONAL = ("nn.functional",)
 _SELU_ALPHA = 1.6732632423543772848170429916717
@@ -119,7 +120,8 @@ def _glu_composed(xp: Any, g: Any, a: Any, dim: int) -> Any:
 
 
 fused("glu_backward", kernel.glu_backward, _glu_composed)
-GLU = primitive("glu", kernel.glu, params=("dim",), expr=KERNEL, self=lambda xp, g, self, dim: xp.glu_backward(g, self, dim))
+GLU = primitive("glu", kernel.glu, params=("dim",), meta=lambda self, dim: resized(self, dim, self.shape[dim] // 2),
+expr=KERNEL, self=lambda xp, g, self, dim: xp.glu_backward(g, self, dim))
 
 
 # --------------------------------------------------------------------------------- functions
@@ -474,7 +476,8 @@ def glu(input: Any, dim: int = -1) -> Any:
 
 
 # rrelu in training draws a slope for every negative element; the slopes are the derivative
-RRELU = primitive("rrelu_with_noise", lambda a, noise: a * noise, inputs=("self", "noise"), expr="self * noise",
+RRELU = primitive("rrelu_with_noise", lambda a, noise: a * noise, inputs=("self", "noise"), meta=elementwise(2),
+                  expr="self * noise",
                   self=lambda xp, g, noise: g * noise)
 RRELU_EVAL = primitive("rrelu_eval", kernel.leaky_relu, params=("slope",), pointwise=True, same_dtype=True, expr=KERNEL,
                        node="RreluWithNoiseBackward0",

@@ -14,6 +14,7 @@ from flambeau.kernels.promotion import check_fits
 from ._args import tensor
 from ._pointwise import common, fused, is_number
 from ._record import KERNEL, call, primitive, public
+from ._shapes import elementwise
 
 
 def _low(a: np.ndarray, low: Any) -> np.ndarray:
@@ -76,13 +77,16 @@ def _clamp_joint(xp: Any, g: Any, needs: Any, self: Any, min: Any, max: Any) -> 
     return inside if needs[0] else None, low, high
 
 
-CLAMP_TENSOR = primitive("clamp_tensor", _clamp_tensor, inputs=("self", "min", "max"), expr=KERNEL, node="ClampBackward0",
+CLAMP_TENSOR = primitive("clamp_tensor", _clamp_tensor, inputs=("self", "min", "max"), meta=elementwise(3),
+                         expr=KERNEL, node="ClampBackward0",
                          joint=_clamp_joint)
 CLAMP_MIN_TENSOR = primitive(
-    "clamp_min_tensor", np.maximum, inputs=("self", "min"), expr="max(self, min)", node="ClampMinBackward1",
+    "clamp_min_tensor", np.maximum, inputs=("self", "min"), meta=elementwise(2),
+    expr="max(self, min)", node="ClampMinBackward1",
     self=lambda xp, g, self, min: xp.keep(g, self >= min), min=lambda xp, g, self, min: xp.keep(g, self < min))
 CLAMP_MAX_TENSOR = primitive(
-    "clamp_max_tensor", np.minimum, inputs=("self", "max"), expr="min(self, max)", node="ClampMaxBackward1",
+    "clamp_max_tensor", np.minimum, inputs=("self", "max"), meta=elementwise(2),
+    expr="min(self, max)", node="ClampMaxBackward1",
     self=lambda xp, g, self, max: xp.keep(g, self <= max), max=lambda xp, g, self, max: xp.keep(g, self > max))
 
 

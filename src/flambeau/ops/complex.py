@@ -13,6 +13,7 @@ from flambeau.kernels import pointwise as k
 from ._args import tensor
 from ._pointwise import tensors_only
 from ._record import KERNEL, call, kernels, ops, primitive, public
+from ._shapes import complex_of, elementwise
 
 CONJ = primitive("conj", lambda a: np.conjugate(a), pointwise=True, same_dtype=True, expr="conj(self)",
                  self=lambda xp, g: xp.conj(g))
@@ -153,7 +154,7 @@ def _complex(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return x
 
 
-COMPLEX = primitive("complex", _complex, inputs=("real", "imag"), expr=KERNEL,
+COMPLEX = primitive("complex", _complex, inputs=("real", "imag"), meta=elementwise(2, complex_of), expr=KERNEL,
                     real=lambda xp, g: xp.real(g), imag=lambda xp, g: xp.imag(g))
 
 
@@ -185,7 +186,7 @@ def _polar(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return _complex(a * np.cos(b), a * np.sin(b))
 
 
-POLAR = primitive("polar", _polar, inputs=("abs", "angle"), expr=KERNEL,
+POLAR = primitive("polar", _polar, inputs=("abs", "angle"), meta=elementwise(2, complex_of), expr=KERNEL,
                   abs=lambda xp, g, angle: xp.real(xp.conj(g) * xp.complex(xp.cos(angle), xp.sin(angle))),
                   angle=lambda xp, g, out: xp.real(xp.conj(g) * (out * 1j)))
 

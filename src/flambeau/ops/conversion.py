@@ -16,7 +16,9 @@ from flambeau.kernels import strides
 from flambeau.kernels.casting import cast
 
 from ._factory import _PYTHON_TYPES, format_name
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
+from ._shapes import formatted
 
 
 def _to_copy(a: np.ndarray, dtype: np.dtype, memory_format: str) -> np.ndarray:
@@ -33,6 +35,7 @@ def _to_copy(a: np.ndarray, dtype: np.dtype, memory_format: str) -> np.ndarray:
 
 
 TO_COPY = primitive("to_copy", _to_copy, params=("dtype", "memory_format"), check_float=True, node="ToCopyBackward0",
+                    meta=lambda self, dtype, memory_format: Meta(self.shape, dtype, formatted(self, memory_format)),
                     expr="cast(self, dtype)", self=lambda xp, g: g)
 _COPY = slot("copy")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,13 @@ from flambeau.core.apply import apply1, apply_n
 from flambeau.core.dtype import dtype_of_array
 from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.kernels import conv as kernel
+from flambeau.kernels.layout import CHANNELS_LAST_ORDER
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
+from ._shapes import in_order, shaped
 from .padding import pad
 
 _GEOMETRY = ("stride", "padding", "dilation", "groups")
@@ -52,9 +56,41 @@ def _bias(xp: Any, g: Any, weight: Any) -> Any:
     return g if xp.is_kernels else xp.linked(g, xp.sum(weight))
 
 
+def _images(x: Meta, w: Meta, shape: tuple) -> Meta:
+    """A result in the memory order of input and weight: channels-last when either is."""
+    order = CHANNELS_LAST_ORDER.get("channels_last" if len(shape) == 4 else "channels_last_3d")
+    if order is not None and len(shape) in (4, 5) and any(
+            m.is_contiguous(form) and not m.is_contiguous() for m in (x, w) for form in CHANNELS_LAST_ORDER):
+        return Meta(shape, x.dtype, in_order(shape, order))
+    return Meta(shape, x.dtype)
+
+
+def _convolved(x: Meta, w: Meta, bias: Any, stride: tuple, padding: tuple, dilation: tuple, groups: int,
+               out_size: Any = None) -> Meta:
+    size = kernel.conv_output_size(x.shape[2:], w.shape[2:], stride, padding, dilation) if out_size is None else out_size
+    return _images(x, w, (x.shape[0], w.shape[0], *size))
+
+
+def _transposed_shape(x: Meta, w: Meta, bias: Any, stride: tuple, padding: tuple, output_padding: tuple,
+                      dilation: tuple, groups: int) -> Meta:
+    size = kernel.conv_transpose_output_size(x.shape[2:], w.shape[2:], stride, padding, output_padding, dilation)
+    return _images(x, w, (x.shape[0], w.shape[1] * groups, *size))
+
+
+def _columns(x: Meta, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Meta:
+    n, c, *size = x.shape
+    windows = kernel.conv_output_size(size, kernel_size, stride, padding, dilation)
+    return Meta((n, c * prod(kernel_size), prod(windows)), x.dtype)
+
+
+def _image(columns: Meta, output_size: tuple, kernel_size: tuple, *_: Any) -> Meta:
+    return Meta((columns.shape[0], columns.shape[1] // prod(kernel_size), *output_size), columns.dtype)
+
+
 # With G the gradient of each kernel's result; conjugates make the formulas right for complex numbers.
 CONVOLUTION = primitive(
     "convolution", _convolution, inputs=("input", "weight", "bias"), params=(*_GEOMETRY, "out_size"), promotes=False,
+    meta=_convolved,
     expr=KERNEL,
     input=lambda xp, g, input_shape, weight, stride, padding, dilation, groups:
     xp.convolution_grad_input(g, xp.conj(weight), input_shape, stride, padding, dilation, groups),
@@ -63,21 +99,22 @@ CONVOLUTION = primitive(
     bias=lambda xp, g, weight: _bias(xp, g, weight))
 primitive(
     "convolution_grad_input", kernel.convolution_grad_input, inputs=("grad", "weight"), params=("shape", *_GEOMETRY),
-    promotes=False, expr=KERNEL, node="ConvolutionBackwardBackward0",
+    promotes=False, meta=shaped(2), expr=KERNEL, node="ConvolutionBackwardBackward0",
     grad=lambda xp, g, grad_shape, weight, stride, padding, dilation, groups:
     xp.convolution(g, xp.conj(weight), None, stride, padding, dilation, groups, grad_shape[2:]),
     weight=lambda xp, g, grad, weight_shape, stride, padding, dilation, groups:
     xp.convolution_grad_weight(xp.conj(grad), g, weight_shape, stride, padding, dilation, groups))
 primitive(
     "convolution_grad_weight", kernel.convolution_grad_weight, inputs=("grad", "input"), params=("shape", *_GEOMETRY),
-    promotes=False, expr=KERNEL, node="ConvolutionBackwardBackward0",
+    promotes=False, meta=shaped(2), expr=KERNEL, node="ConvolutionBackwardBackward0",
     grad=lambda xp, g, grad_shape, input, stride, padding, dilation, groups:
     xp.convolution(xp.conj(input), g, None, stride, padding, dilation, groups, grad_shape[2:]),
     input=lambda xp, g, grad, input_shape, stride, padding, dilation, groups:
     xp.convolution_grad_input(xp.conj(grad), g, input_shape, stride, padding, dilation, groups))
 TRANSPOSED = primitive(
     "convolution_transpose", _transposed, inputs=("input", "weight", "bias"),
-    params=("stride", "padding", "output_padding", "dilation", "groups"), promotes=False, expr=KERNEL,
+    params=("stride", "padding", "output_padding", "dilation", "groups"), promotes=False, meta=_transposed_shape,
+    expr=KERNEL,
     node="ConvolutionBackward0",
     input=lambda xp, g, input_shape, weight, stride, padding, dilation, groups:
     xp.convolution(g, xp.conj(weight), None, stride, padding, dilation, groups, input_shape[2:]),
@@ -372,11 +409,11 @@ conv_transpose3d = _register_transposed(3)
 
 _WINDOWS = ("kernel_size", "dilation", "padding", "stride")
 UNFOLD = primitive(
-    "im2col", kernel.unfold, params=_WINDOWS, node="Im2ColBackward0", expr=KERNEL,
+    "im2col", kernel.unfold, params=_WINDOWS, node="Im2ColBackward0", meta=_columns, expr=KERNEL,
     self=lambda xp, g, self_shape, kernel_size, dilation, padding, stride:
     xp.col2im(g, self_shape[2:], kernel_size, dilation, padding, stride))
 FOLD = primitive(
-    "col2im", kernel.fold, params=("output_size", *_WINDOWS), node="Col2ImBackward0", expr=KERNEL,
+    "col2im", kernel.fold, params=("output_size", *_WINDOWS), node="Col2ImBackward0", meta=_image, expr=KERNEL,
     self=lambda xp, g, kernel_size, dilation, padding, stride: xp.im2col(g, kernel_size, dilation, padding, stride))
 
 

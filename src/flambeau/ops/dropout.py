@@ -21,6 +21,7 @@ from flambeau.kernels.random import bernoulli_
 
 from ._args import tensor
 from ._generator import default_generator
+from ._meta import Meta, preserved
 from ._record import KERNEL, call, primitive, public
 
 _MUL, _ADD = slot("mul"), slot("add")
@@ -41,8 +42,14 @@ def _noise(a: np.ndarray, keep: float, scaled: bool, channels: int, generator: A
     return out
 
 
+def _noise_shape(self: Meta, keep: float, scaled: bool, channels: int, generator: Any) -> Meta:
+    if channels == 0:
+        return Meta(self.shape, self.dtype, preserved(self))
+    return Meta(self.shape[:channels] + (1,) * (self.ndim - channels), self.dtype)
+
+
 NOISE = primitive("dropout_noise", _noise, params=("keep", "scaled", "channels", "generator"), scalars=("keep",),
-                  differentiable=False, random=True, expr=KERNEL)
+                  differentiable=False, random=True, meta=_noise_shape, expr=KERNEL)
 
 
 def _product(input: TensorBase, noise: TensorBase, inplace: bool) -> Any:

@@ -14,6 +14,7 @@ from flambeau.kernels.pointwise import HALVES, ONES, ZEROS, keep, new, steps, wi
 from flambeau.kernels.scipy_special import special
 
 from ._args import tensor
+from ._meta import Meta, preserved
 from ._pointwise import (
     BASE_FORMS,
     SCALAR_FORMS,
@@ -173,8 +174,12 @@ POW_SCALAR = SCALAR_FORMS["pow"] = primitive(
     node="PowBackward0", self=lambda xp, g, self, exponent: xp.pow_backward(g, self, exponent))
 SQUARE = primitive("square", _square, pointwise=True, same_dtype=True, expr="self * self", node="PowBackward0",
                    inplace=np.square, self=lambda xp, g, self: xp.pow_backward(g, self, 2))
+def _power(self: Meta, number: Any) -> Meta:
+    return Meta(self.shape, np.result_type(*[x.dtype for x in meet(np.zeros(1, self.dtype), number)]), preserved(self))
+
+
 POW_WIDE = primitive("pow_wide", lambda a, exponent: np.power(*meet(a, exponent)), params=("exponent",),
-                     scalars=("exponent",), expr=KERNEL, node="PowBackward0",
+                     scalars=("exponent",), meta=_power, expr=KERNEL, node="PowBackward0",
                      self=lambda xp, g, self, exponent: xp.pow_backward(g, self, exponent))
 POW = binary(
     "pow", _pow, inputs=("self", "exponent"), front=False, doc="", expr="pow(self, exponent)", node="PowBackward1",
@@ -183,7 +188,7 @@ POW = binary(
                                                         _at_zero(xp, g, self, exponent)))
 POW_BASE = BASE_FORMS["pow"] = primitive(
     "pow_base", lambda b, base: _pow(*meet(b, base)[::-1]), inputs=("exponent",), params=("base",), scalars=("base",),
-    expr=KERNEL, node="PowBackward2",
+    meta=_power, expr=KERNEL, node="PowBackward2",
     exponent=lambda xp, g, exponent, base, out: _pow_base_backward(xp, g, exponent, base, out))
 
 

@@ -17,6 +17,7 @@ from flambeau.kernels.services import copy_kernel
 from ._args import tensor
 from ._pointwise import is_number
 from ._record import call, primitive, public
+from ._shapes import like
 from .shape import strides_of
 
 
@@ -34,7 +35,7 @@ FILL_ = primitive("fill_", lambda a, value: np.full_like(a, cast(value, a.dtype)
 FILL = primitive("fill", lambda a, value: np.full_like(a, scalar(value, a.dtype)), params=("value",), scalars=("value",),
                  pointwise=True, same_dtype=True, expr="value", node="FillBackward0", self=_zero)
 FILL_TENSOR = primitive("fill_tensor", lambda a, value: np.full_like(a, cast(value, a.dtype)), inputs=("self", "value"),
-                        expr="value", node="FillBackward1", self=_zero, value=lambda xp, g: g)
+                        meta=like(), expr="value", node="FillBackward1", self=_zero, value=lambda xp, g: g)
 ZERO_ = primitive("zero_", np.zeros_like, inplace=lambda a, out: out.fill(0), pointwise=True, same_dtype=True, is_copy=True,
                   expr="0", node="ZeroBackward0", self=_zero)
 

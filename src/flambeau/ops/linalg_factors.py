@@ -19,8 +19,10 @@ from flambeau.core.state import grad_enabled
 from flambeau.kernels import linalg as k
 
 from ._args import array
+from ._meta import Meta
 from ._record import KERNEL, call, composite, ops, primitive, public
 from ._return_types import return_type
+from ._shapes import columns, complex_of, like, real
 from .joining import joined
 from .linalg_inverse import LINALG, matrices, square_errors
 
@@ -32,7 +34,7 @@ def _keep_off_diagonal(a: np.ndarray) -> np.ndarray:
     return a
 
 
-OFF_DIAGONAL = primitive("off_diagonal", _keep_off_diagonal, expr=KERNEL, self=lambda xp, g: xp.off_diagonal(g))
+OFF_DIAGONAL = primitive("off_diagonal", _keep_off_diagonal, meta=like(), expr=KERNEL, self=lambda xp, g: xp.off_diagonal(g))
 
 
 @composite("diagonal_matrix")
@@ -73,7 +75,14 @@ def _qr_backward(xp: Any, g: Any, q: Any, r: Any, mode: str) -> Any:
     return xp.adjoint(xp.solve_triangular(r, xp.adjoint(full), True, False))
 
 
-QR = primitive("linalg_qr", k.qr, params=("mode",), outputs=(True, True), node="LinalgQrBackward0", expr=KERNEL,
+def _qr_shape(self: Meta, mode: str) -> list:
+    *batch, m, n = self.shape
+    k = m if mode == "complete" else min(m, n)
+    return [columns((*batch, m, 0 if mode == "r" else k), self.dtype), columns((*batch, k, n), self.dtype)]
+
+
+QR = primitive("linalg_qr", k.qr, params=("mode",), outputs=(True, True), node="LinalgQrBackward0", meta=_qr_shape,
+               expr=KERNEL,
                joint=lambda xp, g, out0, out1, mode: (_qr_backward(xp, g, out0, out1, mode),))
 
 
@@ -143,7 +152,12 @@ def _eigh_backward(xp: Any, g: Any, values: Any, vectors: Any) -> Any:
     return vectors @ xp.to_like(inner, vectors) @ xp.adjoint(vectors)
 
 
+def _eigh_shape(self: Meta, UPLO: str) -> list:
+    return [Meta(self.shape[:-1], real(self.dtype)), columns(self.shape, self.dtype)]
+
+
 EIGH = primitive("linalg_eigh", k.eigh, params=("UPLO",), outputs=(True, True), node="LinalgEighBackward0", may_raise=True,
+                 meta=_eigh_shape,
                  expr=KERNEL, joint=lambda xp, g, out0, out1: (_eigh_backward(xp, g, out0, out1),))
 
 
@@ -194,7 +208,13 @@ def _eig_backward(xp: Any, g: Any, values: Any, vectors: Any) -> Any:
     return xp.linalg_solve(xp.adjoint(vectors), inner @ xp.adjoint(vectors))
 
 
-EIG = primitive("linalg_eig", k.eig, outputs=(True, True), node="LinalgEigBackward0", may_raise=True, expr=KERNEL,
+def _eig_shape(self: Meta) -> list:
+    d = complex_of(self.dtype)
+    return [Meta(self.shape[:-1], d), columns(self.shape, d)]
+
+
+EIG = primitive("linalg_eig", k.eig, outputs=(True, True), node="LinalgEigBackward0", may_raise=True,
+                meta=_eig_shape, expr=KERNEL,
                 joint=lambda xp, g, out0, out1: (_eig_backward(xp, g, out0, out1),))
 
 
@@ -261,8 +281,15 @@ def _svd_backward(xp: Any, g: Any, needs: Any, u: Any, s: Any, vh: Any) -> Any:
     return full
 
 
+def _svd_shape(self: Meta, full_matrices: bool) -> list:
+    *batch, m, n = self.shape
+    k = min(m, n)
+    return [columns((*batch, m, m if full_matrices else k), self.dtype), Meta((*batch, k), real(self.dtype)),
+            Meta((*batch, n if full_matrices else k, n), self.dtype)]
+
+
 SVD = primitive("linalg_svd", k.svd, params=("full_matrices",), outputs=(True, True, True), node="LinalgSvdBackward0",
-                may_raise=True, expr=KERNEL,
+                may_raise=True, meta=_svd_shape, expr=KERNEL,
                 joint=lambda xp, g, needs, out0, out1, out2: (_svd_backward(xp, g, needs, out0, out1, out2),))
 
 
@@ -339,6 +366,7 @@ def _pinv_backward(xp: Any, g: Any, a: Any, out: Any) -> Any:
 
 
 PINV = primitive("linalg_pinv", k.pinv, params=("atol", "rtol", "hermitian"), node="LinalgPinvBackward0", may_raise=True,
+                 meta=lambda self, *_: Meta((*self.shape[:-2], self.shape[-1], self.shape[-2]), self.dtype),
                  expr=KERNEL, self=lambda xp, g, self, out: _pinv_backward(xp, g, self, out))
 
 

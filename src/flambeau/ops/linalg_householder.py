@@ -12,8 +12,10 @@ import numpy as np
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 
 from ._args import ndim, tensor
+from ._meta import Meta
 from ._record import KERNEL, call, ops, primitive, public
 from ._return_types import return_type
+from ._shapes import columns
 from .linalg_inverse import LINALG, matrices
 
 
@@ -25,7 +27,12 @@ def _geqrf(a: np.ndarray) -> tuple:
     return np.ascontiguousarray(np.swapaxes(raw, -2, -1)), tau
 
 
-GEQRF = primitive("geqrf", _geqrf, outputs=(False, False), differentiable=False, expr=KERNEL)
+def _geqrf_shape(self: Meta) -> list:
+    return [columns(self.shape, self.dtype), Meta((*self.shape[:-2], min(self.shape[-2:])), self.dtype)]
+
+
+GEQRF = primitive("geqrf", _geqrf, outputs=(False, False), differentiable=False,
+                  meta=_geqrf_shape, expr=KERNEL)
 
 
 @public(op=GEQRF, differentiable=False, samples=lambda t: [call(t(4, 3)), call(t(2, 3, 3)), call(t(2, 3)), call(t(3, 0))],

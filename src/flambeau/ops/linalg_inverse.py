@@ -14,9 +14,11 @@ from flambeau.kernels.services import is_float
 
 from . import creation, triangles  # noqa: F401  they register names that formulas use
 from ._args import tensor
+from ._meta import Meta
 from ._pointwise import fused
 from ._record import KERNEL, call, composite, ops, primitive, public
 from ._return_types import return_type
+from ._shapes import broadcast, columns, real
 from .shape import reshaped
 
 LINALG = ("linalg",)
@@ -65,7 +67,13 @@ def square_errors(t: Any) -> list:
 
 # --------------------------------------------------------------------------------- inverse
 
-INV = primitive("linalg_inv", k.inv, node="LinalgInvExBackward0", may_raise=True, expr=KERNEL,
+def _solved(A: Meta, B: Meta, *_: Any) -> Meta:
+    """The solution, in columns, of the systems A and right-hand sides B."""
+    return columns((*broadcast([A.shape[:-2], B.shape[:-2]], "solve"), *B.shape[-2:]), B.dtype)
+
+
+INV = primitive("linalg_inv", k.inv, node="LinalgInvExBackward0", may_raise=True,
+                meta=lambda self: columns(self.shape, self.dtype), expr=KERNEL,
                 self=lambda xp, g, out: -(xp.adjoint(out) @ g @ xp.adjoint(out)))
 
 
@@ -142,7 +150,8 @@ def _det_formula(xp: Any, g: Any, a: Any, out: Any) -> Any:
     return xp.det_backward(g, a, out)
 
 
-DET = primitive("linalg_det", k.det, node="LinalgDetBackward0", expr=KERNEL,
+DET = primitive("linalg_det", k.det, node="LinalgDetBackward0", meta=lambda self: Meta(self.shape[:-2], self.dtype),
+                expr=KERNEL,
                 self=lambda xp, g, self, out: _det_formula(xp, g, self, out))
 
 
@@ -178,7 +187,12 @@ def _slogdet_backward(xp: Any, g: Any, a: Any, out0: Any) -> Any:
     return xp.unsqueeze(xp.unsqueeze(scale, -1), -1) * xp.adjoint(xp.linalg_inv(a))
 
 
-SLOGDET = primitive("linalg_slogdet", k.slogdet, outputs=(True, True), node="LinalgSlogdetBackward0", expr=KERNEL,
+def _slogdet_shape(self: Meta) -> list:
+    return [Meta(self.shape[:-2], self.dtype), Meta(self.shape[:-2], real(self.dtype))]
+
+
+SLOGDET = primitive("linalg_slogdet", k.slogdet, outputs=(True, True), node="LinalgSlogdetBackward0",
+                    meta=_slogdet_shape, expr=KERNEL,
                     joint=lambda xp, g, self, out0: (_slogdet_backward(xp, g, self, out0),))
 
 
@@ -229,7 +243,8 @@ def _solve_backward(xp: Any, g: Any, needs: list, a: Any, out: Any) -> tuple:
     return (-(h @ xp.adjoint(out)) if needs[0] else None, h)
 
 
-SOLVE = primitive("linalg_solve", k.solve, inputs=("A", "B"), node="LinalgSolveExBackward0", may_raise=True, expr=KERNEL,
+SOLVE = primitive("linalg_solve", k.solve, inputs=("A", "B"), node="LinalgSolveExBackward0", may_raise=True, meta=_solved,
+                  expr=KERNEL,
                   joint=lambda xp, g, needs, A, out: _solve_backward(xp, g, needs, A, out))
 
 
@@ -290,7 +305,7 @@ def _triangular_backward(xp: Any, g: Any, needs: list, a: Any, out: Any, upper: 
 
 SOLVE_TRIANGULAR = primitive(
     "solve_triangular", k.solve_triangular, inputs=("A", "B"), params=("upper", "unitriangular"),
-    node="LinalgSolveTriangularBackward0", expr=KERNEL,
+    node="LinalgSolveTriangularBackward0", meta=_solved, expr=KERNEL,
     joint=lambda xp, g, needs, A, out, upper, unitriangular: _triangular_backward(
         xp, g, needs, A, out, upper, unitriangular))
 
@@ -339,6 +354,7 @@ def _cholesky_backward(xp: Any, g: Any, out: Any, upper: bool) -> Any:
 
 
 CHOLESKY = primitive("linalg_cholesky", k.cholesky, params=("upper",), node="LinalgCholeskyExBackward0", may_raise=True,
+                     meta=lambda self, upper: columns(self.shape, self.dtype),
                      expr=KERNEL, self=lambda xp, g, out, upper: _cholesky_backward(xp, g, out, upper))
 
 
@@ -405,9 +421,11 @@ def _cholesky_solve_backward(xp: Any, g: Any, needs: list, factor: Any, out: Any
     return h, -_of_factor(xp, h @ xp.adjoint(out), factor, upper) if needs[1] else None
 
 
-CHOLESKY_SOLVE = primitive("cholesky_solve", _cholesky_solve, inputs=("self", "L"), params=("upper",), expr=KERNEL,
+CHOLESKY_SOLVE = primitive("cholesky_solve", _cholesky_solve, inputs=("self", "L"), params=("upper",),
+                           meta=lambda self, L, upper: _solved(L, self), expr=KERNEL,
                            joint=lambda xp, g, needs, L, out, upper: _cholesky_solve_backward(xp, g, needs, L, out, upper))
-CHOLESKY_INVERSE = primitive("cholesky_inverse", _cholesky_inverse, params=("upper",), expr=KERNEL,
+CHOLESKY_INVERSE = primitive("cholesky_inverse", _cholesky_inverse, params=("upper",),
+                             meta=lambda self, upper: columns(self.shape, self.dtype), expr=KERNEL,
                              self=lambda xp, g, self, out, upper: -_of_factor(xp, out @ g @ out, self, upper))
 
 

@@ -23,6 +23,7 @@ from . import scatter  # noqa: F401  it registers take_along_dim
 from ._args import tensor
 from ._record import KERNEL, call, ops, primitive, public
 from ._return_types import return_type
+from ._shapes import columns
 from .joining import joined
 from .linalg_inverse import LINALG, SOLVE_TRIANGULAR, _is_vector, matrices, solve
 
@@ -36,7 +37,8 @@ def _backward(xp: Any, g: Any, out: Any) -> Any:
     return xp.adjoint(xp.solve_triangular(out, xp.adjoint(left), True, False))
 
 
-LU = primitive("lu_packed", kernel.packed, node="LinalgLuFactorExBackward0", expr=KERNEL,
+LU = primitive("lu_packed", kernel.packed, node="LinalgLuFactorExBackward0",
+               meta=lambda self: columns(self.shape, self.dtype), expr=KERNEL,
                self=lambda xp, g, out: _backward(xp, g, out))
 
 

@@ -19,6 +19,7 @@ from ._args import dims as whole_dims
 from ._pointwise import fused, to_dtype
 from ._record import KERNEL, REGISTRY, call, ops, primitive, public
 from ._return_types import return_type
+from ._shapes import fresh
 from .joining import joined
 from .linalg_factors import pseudo_inverse, svdvals
 from .linalg_inverse import INV, LINALG, _is_vector, matrices, square_errors, square_samples
@@ -224,7 +225,7 @@ def _frechet(xp: Any, a: Any, g: Any) -> Any:
 
 # The derivative of exp at a in direction g is the upper right block of exp([[a, g], [0, a]]) (Higham, 2008, 10.6)
 fused("matrix_exp_derivative", _blocks, _frechet)
-MATRIX_EXP = primitive("linalg_matrix_exp", k.matrix_exp, node="LinalgMatrixExpBackward0", expr=KERNEL,
+MATRIX_EXP = primitive("linalg_matrix_exp", k.matrix_exp, node="LinalgMatrixExpBackward0", meta=fresh(), expr=KERNEL,
                        self=lambda xp, g, self: xp.matrix_exp_derivative(xp.adjoint(self), g))
 
 

@@ -19,6 +19,7 @@ from flambeau.kernels.services import is_float
 from ._args import tensor
 from ._pointwise import common, fused
 from ._record import KERNEL, call, primitive
+from ._shapes import loss
 from .activations import logsigmoid
 from .losses import _broadcast, functional, reduced, reduced_array, reduction_of, refuse_dtype, share, size_text
 from .losses_classes import _name
@@ -42,7 +43,8 @@ def _bce_formula(xp: Any, g: Any, needs: list, self: Any, target: Any, reduction
 
 fused("bce_backward", kernel.bce_backward, lambda xp, g, a, target:
       g * (a - target) / xp.clamp_min((1 - a) * a, 1e-12))
-BCE = primitive("binary_cross_entropy", _bce, inputs=("self", "target"), params=("reduction",), may_raise=True, expr=KERNEL,
+BCE = primitive("binary_cross_entropy", _bce, inputs=("self", "target"), params=("reduction",), may_raise=True, meta=loss(2),
+                expr=KERNEL,
                 joint=_bce_formula)
 
 
@@ -67,7 +69,7 @@ fused("bce_with_logits_backward", kernel.bce_with_logits_backward, _logits_compo
 BCE_LOGITS = primitive(
     "binary_cross_entropy_with_logits",
     lambda x, target, pos_weight, reduction: reduced_array(kernel.bce_with_logits(x, target, pos_weight), reduction),
-    inputs=("self", "target", "pos_weight"), params=("reduction",), expr=KERNEL, joint=_logits_formula)
+    inputs=("self", "target", "pos_weight"), params=("reduction",), meta=loss(3), expr=KERNEL, joint=_logits_formula)
 
 
 def _soft_margin_formula(xp: Any, g: Any, needs: list, self: Any, target: Any, reduction: str) -> tuple:
@@ -77,7 +79,7 @@ def _soft_margin_formula(xp: Any, g: Any, needs: list, self: Any, target: Any, r
 
 SOFT_MARGIN = primitive(
     "soft_margin_loss", lambda x, target, reduction: reduced_array(-log_sigmoid(x * target), reduction),
-    inputs=("self", "target"), params=("reduction",), expr=KERNEL, joint=_soft_margin_formula)
+    inputs=("self", "target"), params=("reduction",), meta=loss(2), expr=KERNEL, joint=_soft_margin_formula)
 
 
 # --------------------------------------------------------------------------------- functions

@@ -18,7 +18,9 @@ from flambeau.kernels import loss as kernel
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, primitive
+from ._shapes import shaped
 from .losses import _REDUCTIONS, functional, reduction_of, refuse_dtype
 from .softmax import LOG_SOFTMAX
 
@@ -35,14 +37,20 @@ def _nll(x: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_
     return kernel.nll_loss(x, target, weight, reduction, ignore_index)[0]
 
 
+def _nll_shape(self: Meta, target: Meta, weight: Any, reduction: str, ignore_index: int) -> Meta:
+    return Meta(target.shape if reduction == "none" else (), self.dtype)
+
+
 NLL = primitive("nll_loss", _nll, inputs=("self", "target", "weight"), params=("reduction", "ignore_index"), promotes=False,
-                may_raise=True, expr=KERNEL, self=_nll_formula)
+                may_raise=True, meta=_nll_shape, expr=KERNEL, self=_nll_formula)
 NLL_2D = primitive("nll_loss2d", _nll, inputs=("self", "target", "weight"), params=("reduction", "ignore_index"),
-                   promotes=False, may_raise=True, node="NllLoss2DBackward0", expr=KERNEL, self=_nll_formula)
+                   promotes=False, may_raise=True, node="NllLoss2DBackward0", meta=_nll_shape,
+                   expr=KERNEL, self=_nll_formula)
 primitive("nll_loss_backward",
           lambda g, target, weight, shape, reduction, ignore_index: kernel.nll_loss_backward(
               g, shape, target, weight, reduction, ignore_index, None),
-          inputs=("grad", "target", "weight"), params=("shape", "reduction", "ignore_index"), promotes=False, expr=KERNEL,
+          inputs=("grad", "target", "weight"), params=("shape", "reduction", "ignore_index"), promotes=False, meta=shaped(3),
+          expr=KERNEL,
           grad=lambda xp, g, target, weight, reduction, ignore_index: xp.nll_loss(g, target, weight, reduction,
               ignore_index))
 

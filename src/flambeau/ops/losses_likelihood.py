@@ -16,6 +16,7 @@ from flambeau.kernels.services import is_float
 from ._args import tensor
 from ._pointwise import no_derivative
 from ._record import KERNEL, call, primitive
+from ._shapes import fresh
 from .losses import functional, reduced, reduction_of, refuse_dtype
 
 
@@ -125,7 +126,7 @@ CTC = primitive(
     xp.ctc_loss_backward(g, log_probs, targets, out0, out1, input_lengths, target_lengths, blank, zero_infinity))
 primitive("ctc_loss_backward", _ctc_backward, inputs=("grad", "log_probs", "targets", "losses", "log_alpha"),
           params=_LENGTHS,
-          promotes=False, expr=KERNEL, grad=no_derivative("_ctc_loss_backward"),
+          promotes=False, meta=fresh(input=1), expr=KERNEL, grad=no_derivative("_ctc_loss_backward"),
           log_probs=no_derivative("_ctc_loss_backward"))
 
 

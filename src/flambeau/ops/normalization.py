@@ -29,8 +29,10 @@ from flambeau.kernels.services import is_float
 
 from ._args import tensor
 from ._assemble import write_out
+from ._meta import Meta, preserved
 from ._pointwise import fused
 from ._record import KERNEL, call, primitive, public
+from ._shapes import like
 from .padding import pad
 from .pooling import avg_pool2d
 
@@ -138,41 +140,78 @@ fused("group_norm_backward", lambda g, a, weight, mean, invstd, groups, eps, nee
 fused("rms_norm_backward", lambda g, a, weight, invrms, shape, eps, needs: kernel.rms_norm_backward(
     g, a, shape, invrms, weight, needs), _rms_composed)
 
+def _statistics(self: Meta, shape: tuple) -> Meta:
+    """Statistics are at least as wide as float32."""
+    return Meta(shape, np.dtype("f4") if self.dtype.itemsize == 2 else self.dtype)
+
+
+def _layer_shape(self: Meta, weight: Any, bias: Any, normalized_shape: tuple, eps: float) -> list:
+    n = self.ndim - len(normalized_shape)
+    rows = _statistics(self, (*self.shape[:n], *[1] * len(normalized_shape)))
+    return [Meta(self.shape, self.dtype), rows, rows]
+
+
+def _rms_shape(self: Meta, weight: Any, normalized_shape: tuple, eps: Any) -> list:
+    out, rows, _ = _layer_shape(self, weight, None, normalized_shape, eps)
+    return [out, rows]
+
+
+def _group_shape(self: Meta, weight: Any, bias: Any, groups: int, eps: float) -> list:
+    rows = _statistics(self, (self.shape[0], groups))
+    return [Meta(self.shape, self.dtype), rows, rows]
+
+
+def _instance_shape(self: Meta, weight: Any, bias: Any, eps: float) -> list:
+    return _group_shape(self, weight, bias, self.shape[1], eps)
+
+
+def _batch_shape(self: Meta, weight: Any, bias: Any, eps: float) -> list:
+    channels = _statistics(self, (self.shape[1],))
+    return [Meta(self.shape, self.dtype, preserved(self)), channels, channels]
+
+
+def _update_shape(self: Meta, weight: Any, bias: Any, mean: Meta, var: Meta, momentum: float, eps: float) -> list:
+    return [*_batch_shape(self, weight, bias, eps), mean, var]
+
+
 LAYER = primitive(
     "native_layer_norm", lambda a, weight, bias, shape, eps: kernel.layer_norm(a, shape, weight, bias, eps), inputs=_INPUTS,
-    params=("normalized_shape", "eps"), outputs=(True, False, False), promotes=False, expr=KERNEL,
+    params=("normalized_shape", "eps"), outputs=(True, False, False), promotes=False, meta=_layer_shape, expr=KERNEL,
     joint=lambda xp, g, needs, input, weight, out1, out2, normalized_shape, eps:
     xp.layer_norm_backward(g, input, weight, out1, out2, normalized_shape, eps, needs))
 GROUP = primitive(
     "native_group_norm", lambda a, weight, bias, groups, eps: kernel.group_norm(a, groups, weight, bias, eps),
     inputs=_INPUTS,
-    params=("num_groups", "eps"), outputs=(True, False, False), promotes=False, expr=KERNEL,
+    params=("num_groups", "eps"), outputs=(True, False, False), promotes=False, meta=_group_shape, expr=KERNEL,
     joint=lambda xp, g, needs, input, weight, out1, out2, num_groups, eps:
     xp.group_norm_backward(g, input, weight, out1, out2, num_groups, eps, needs))
 INSTANCE = primitive(
     "instance_norm", lambda a, weight, bias, eps: kernel.group_norm(a, a.shape[1], weight, bias, eps), inputs=_INPUTS,
-    params=("eps",), outputs=(True, False, False), promotes=False, expr=KERNEL, node="NativeBatchNormBackward0",
+    params=("eps",), outputs=(True, False, False), promotes=False, meta=_instance_shape,
+    expr=KERNEL, node="NativeBatchNormBackward0",
     joint=lambda xp, g, needs, input, weight, out1, out2, eps:
     xp.group_norm_backward(g, input, weight, out1, out2, input.shape[1], eps, needs))
 RMS = primitive(
     "rms_norm", lambda a, weight, shape, eps: kernel.rms_norm(a, shape, weight, eps), inputs=("input", "weight"),
-    params=("normalized_shape", "eps"), outputs=(True, False), promotes=False, expr=KERNEL, node="FusedRmsNormBackward0",
+    params=("normalized_shape", "eps"), outputs=(True, False), promotes=False, meta=_rms_shape,
+    expr=KERNEL, node="FusedRmsNormBackward0",
     joint=lambda xp, g, needs, input, weight, out1, normalized_shape, eps:
     xp.rms_norm_backward(g, input, weight, out1, normalized_shape, eps, needs))
 BATCH = primitive(
     "native_batch_norm", kernel.batch_norm, inputs=_INPUTS, params=("eps",), outputs=(True, False, False), promotes=False,
-    expr=KERNEL, joint=lambda xp, g, needs, input, weight, out1, out2, eps:
+    meta=_batch_shape, expr=KERNEL, joint=lambda xp, g, needs, input, weight, out1, out2, eps:
     xp.batch_norm_backward(g, input, weight, out1, out2, eps, needs))
 BATCH_UPDATE = primitive(
     "batch_norm_update", kernel.batch_norm_update, inputs=(*_INPUTS, "running_mean", "running_var"),
     params=("momentum", "eps"),
-    outputs=(True, False, False, False, False), promotes=False, expr=KERNEL, node="NativeBatchNormBackward0",
+    outputs=(True, False, False, False, False), promotes=False, meta=_update_shape,
+    expr=KERNEL, node="NativeBatchNormBackward0",
     joint=lambda xp, g, needs, input, weight, out1, out2, eps:
     (*xp.batch_norm_backward(g, input, weight, out1, out2, eps, needs), None, None))
 BATCH_EVAL = primitive(
     "batch_norm_eval", kernel.batch_norm_eval, inputs=(*_INPUTS, "running_mean", "running_var"), params=("eps",),
     promotes=False,
-    expr=KERNEL, node="NativeBatchNormBackward0",
+    meta=like(), expr=KERNEL, node="NativeBatchNormBackward0",
     joint=lambda xp, g, needs, input, weight, running_mean, running_var, eps:
     (*xp.batch_norm_eval_backward(g, input, weight, running_mean, running_var, eps, needs), None, None))
 

@@ -22,7 +22,9 @@ from flambeau.kernels import pool as kernel
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
+from ._shapes import shaped, spatial, with_positions
 from .reduction import MEAN
 
 _MAX_PARAMS = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
@@ -31,13 +33,29 @@ _AVG_PARAMS = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_p
 # --------------------------------------------------------------------------------- primitives
 
 
+def _pooled(self: Meta, kernel_size: tuple, stride: tuple, padding: tuple, dilation: tuple, ceil_mode: bool) -> Meta:
+    size = self.shape[self.ndim - len(kernel_size):]
+    return spatial(self, kernel.pool_output_size(size, kernel_size, stride or kernel_size, padding, dilation, ceil_mode))
+
+
+def _averaged(self: Meta, kernel_size: tuple, stride: tuple, padding: tuple, ceil_mode: bool, *_: Any) -> Meta:
+    return _pooled(self, kernel_size, stride, padding, (1,) * len(kernel_size), ceil_mode)
+
+
+def _to_size(self: Meta, output_size: tuple) -> Meta:
+    spatial = self.shape[self.ndim - len(output_size):]
+    return spatial(self, tuple([n if k is None else k for n, k in zip(spatial, output_size, strict=True)]))
+
+
 def _gather(a: np.ndarray, indices: np.ndarray, nd: int) -> np.ndarray:
     return kernel.gather_spatial(a, indices, nd)
 
 
-primitive("gather_spatial", _gather, inputs=("self", "indices"), params=("nd",), promotes=False, expr=KERNEL,
+primitive("gather_spatial", _gather, inputs=("self", "indices"), params=("nd",), promotes=False,
+          meta=lambda self, indices, nd: Meta(indices.shape, self.dtype), expr=KERNEL,
           self=lambda xp, g, self_shape, indices, nd: xp.scatter_spatial(g, indices, self_shape[len(self_shape) - nd:]))
 primitive("scatter_spatial", kernel.scatter_spatial, inputs=("self", "indices"), params=("size",), promotes=False,
+          meta=lambda self, indices, size: Meta((*self.shape[:self.ndim - len(size)], *size), self.dtype),
           expr=KERNEL,
           node="MaxPool2DWithIndicesBackwardBackward0",
           self=lambda xp, g, indices, size: xp.gather_spatial(g, indices, len(size)))
@@ -54,14 +72,16 @@ def _max_formula(xp: Any, g: Any, self_shape: tuple, out0: Any, out1: Any, nd: i
 
 def _max_op(nd: int) -> Op:
     return primitive(
-        f"max_pool{nd}d_with_indices", kernel.max_pool_with_indices, params=_MAX_PARAMS, outputs=(True, False), expr=KERNEL,
+        f"max_pool{nd}d_with_indices", kernel.max_pool_with_indices, params=_MAX_PARAMS, outputs=(True, False),
+        meta=with_positions(_pooled), expr=KERNEL,
         node=f"MaxPool{max(nd, 2)}DWithIndicesBackward0",
         self=lambda xp, g, self_shape, out0, out1, kernel_size: _max_formula(xp, g, self_shape, out0, out1,
             len(kernel_size)))
 
 
 MAX = {nd: _max_op(nd) for nd in (1, 2, 3)}
-MAX_VALUES = primitive("max_pool_values", kernel.max_pool, params=_MAX_PARAMS, differentiable=False, expr=KERNEL)
+MAX_VALUES = primitive("max_pool_values", kernel.max_pool, params=_MAX_PARAMS, differentiable=False, meta=_pooled,
+expr=KERNEL)
 
 
 def _avg_op(nd: int) -> Op:
@@ -72,7 +92,7 @@ def _avg_op(nd: int) -> Op:
         return _linked(xp, g, out)
 
     return primitive(f"avg_pool{nd}d", kernel.avg_pool, params=_AVG_PARAMS, node=f"AvgPool{max(nd, 2)}DBackward0",
-                     expr=KERNEL, self=formula)
+                     meta=_averaged, expr=KERNEL, self=formula)
 
 
 AVG = {nd: _avg_op(nd) for nd in (1, 2, 3)}
@@ -84,18 +104,21 @@ def _avg_backward_formula(xp: Any, g: Any, kernel_size: tuple, stride: tuple, pa
     return pool(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-primitive("avg_pool_backward", kernel.avg_pool_backward, params=("shape", *_AVG_PARAMS), expr=KERNEL,
+primitive("avg_pool_backward", kernel.avg_pool_backward, params=("shape", *_AVG_PARAMS), meta=shaped(),
+          expr=KERNEL,
           node="AvgPool2DBackwardBackward0", self=_avg_backward_formula)
 
 
 def _adaptive_avg_op(nd: int) -> Op:
-    return primitive(f"adaptive_avg_pool{nd}d", kernel.adaptive_avg_pool, params=("output_size",), expr=KERNEL,
+    return primitive(f"adaptive_avg_pool{nd}d", kernel.adaptive_avg_pool, params=("output_size",), meta=_to_size,
+                     expr=KERNEL,
                      node=f"AdaptiveAvgPool{max(nd, 2)}DBackward0",
                      self=lambda xp, g, self_shape, out: _linked(xp, xp.adaptive_avg_pool_backward(g, self_shape), out))
 
 
 ADAPTIVE_AVG = {nd: _adaptive_avg_op(nd) for nd in (1, 2, 3)}
-primitive("adaptive_avg_pool_backward", kernel.adaptive_avg_pool_backward, params=("shape",), expr=KERNEL,
+primitive("adaptive_avg_pool_backward", kernel.adaptive_avg_pool_backward, params=("shape",), meta=shaped(),
+          expr=KERNEL,
           node="AdaptiveAvgPool2DBackwardBackward0",
           self=lambda xp, g, self_shape: xp.adaptive_avg_pool3d(g, self_shape[-3:]) if len(self_shape) >= 3 else
           xp.adaptive_avg_pool2d(g, self_shape))
@@ -103,7 +126,8 @@ primitive("adaptive_avg_pool_backward", kernel.adaptive_avg_pool_backward, param
 
 def _adaptive_max_op(nd: int) -> Op:
     return primitive(
-        f"adaptive_max_pool{nd}d", kernel.adaptive_max_pool, params=("output_size",), outputs=(True, False), expr=KERNEL,
+        f"adaptive_max_pool{nd}d", kernel.adaptive_max_pool, params=("output_size",), outputs=(True, False),
+        meta=with_positions(_to_size), expr=KERNEL,
         node=f"AdaptiveMaxPool{max(nd, 2)}DBackward0",
         self=lambda xp, g, self_shape, out0, out1, output_size: _max_formula(xp, g, self_shape, out0, out1,
             len(output_size)))
@@ -114,7 +138,8 @@ ADAPTIVE_MAX = {nd: _adaptive_max_op(nd) for nd in (1, 2, 3)}
 
 def _unpool_op(nd: int) -> Op:
     return primitive(f"max_unpool{nd}d", kernel.max_unpool, inputs=("self", "indices"), params=("size",), promotes=False,
-                     may_raise=True, expr=KERNEL, node=f"MaxUnpool{max(nd, 2)}DBackward0",
+                     may_raise=True, meta=lambda self, indices, size: spatial(self, size),
+                     expr=KERNEL, node=f"MaxUnpool{max(nd, 2)}DBackward0",
                      self=lambda xp, g, indices, size: xp.gather_spatial(g, indices, len(size)))
 
 

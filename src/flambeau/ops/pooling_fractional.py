@@ -18,7 +18,9 @@ from flambeau.kernels.pool import _argmax
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
+from ._shapes import with_positions
 from .pooling import _ints, _max_formula
 from .random import rand
 
@@ -55,10 +57,15 @@ def _fractional(x: np.ndarray, draws: np.ndarray, kernel_size: tuple, output_siz
     return (np.take_along_axis(values, best, 2).reshape(shape), np.take_along_axis(windows, best, 2).reshape(shape))
 
 
+def _drawn(self: Meta, draws: Meta, kernel_size: tuple, output_size: tuple) -> Meta:
+    return Meta((*self.shape[:self.ndim - len(output_size)], *output_size), self.dtype)
+
+
 def _op(nd: int) -> Op:
     return primitive(
         f"fractional_max_pool{nd}d", _fractional, inputs=("self", "random_samples"), params=("kernel_size", "output_size"),
-        outputs=(True, False), promotes=False, expr=KERNEL, node=f"FractionalMaxPool{nd}DBackward0",
+        outputs=(True, False), promotes=False,
+        meta=with_positions(_drawn), expr=KERNEL, node=f"FractionalMaxPool{nd}DBackward0",
         self=lambda xp, g, self_shape, out0, out1, kernel_size: _max_formula(xp, g, self_shape, out0, out1,
             len(kernel_size)))
 

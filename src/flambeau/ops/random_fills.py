@@ -18,6 +18,7 @@ from flambeau.kernels import random
 from . import _random_checks as check
 from ._generator import Generator, generator_of
 from ._record import KERNEL, call, primitive, public
+from ._shapes import like
 
 
 def _fill(name: str, kernel: Callable, params: Sequence[str] = (), inputs: Sequence[str] = ("self",),
@@ -35,7 +36,7 @@ def _fill(name: str, kernel: Callable, params: Sequence[str] = (), inputs: Seque
         return out
 
     op = primitive(name, filled, inputs=inputs, params=(*params, "generator"), scalars=params, node=node, random=True,
-                   expr=KERNEL, self=lambda xp, g: xp.zeros_like(g))
+                   meta=like(), expr=KERNEL, self=lambda xp, g: xp.zeros_like(g))
     op.name = method or name + "_"
     return op
 

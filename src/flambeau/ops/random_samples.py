@@ -19,12 +19,14 @@ from flambeau.kernels import random, random_samplers
 from . import _random_checks as check
 from ._args import tensor
 from ._generator import Generator, default_generator, generator_of
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
+from ._shapes import INT64, elementwise
 from .random import new_normal
 
 
 def _sampler(name: str, kernel: Callable, node: str | None, inputs: Sequence[str] = ("self",),
-             params: Sequence[str] = ()) -> Op:
+             params: Sequence[str] = (), meta: Callable | None = None) -> Op:
     """A primitive whose kernel(engine, arrays..., params...) draws under the lock of the last argument, a Generator.
 
     Without a node name it is not differentiable.
@@ -37,6 +39,7 @@ def _sampler(name: str, kernel: Callable, node: str | None, inputs: Sequence[str
 
     formulas = {} if node is None else {i: lambda xp, g: xp.zeros_like(g) for i in inputs}
     return primitive(name, locked, inputs=inputs, params=(*params, "generator"), node=node, random=True, may_raise=True,
+                     meta=meta or elementwise(len(inputs), first=True),
                      expr=KERNEL, differentiable=False if node is None else None, **formulas)
 
 
@@ -157,7 +160,8 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None) 
 # --------------------------------------------------------------------------------------------------- multinomial
 
 
-_MULTINOMIAL = _sampler("multinomial", random_samplers.multinomial, None, params=("num_samples", "replacement"))
+_MULTINOMIAL = _sampler("multinomial", random_samplers.multinomial, None, params=("num_samples", "replacement"),
+                        meta=lambda p, n, *_: Meta((*p.shape[:-1], n), INT64))
 
 
 @public(differentiable=False, random=True,

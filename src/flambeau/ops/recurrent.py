@@ -9,6 +9,7 @@ al., arXiv:1406.1078 (GRU; the reset gate acts after the matrix product); Sak et
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from flambeau.core.engine import run_backward
 from flambeau.core.objects import array_of, dtype_of, make, requires, shape_of
 from flambeau.kernels import recurrent as kernel
 
+from ._meta import Meta
 from ._pointwise import fused
 from ._record import KERNEL, primitive
 from ._whole import seen_whole
@@ -129,20 +131,48 @@ fused("lstm_layer_backward", kernel.lstm_layer_backward, _through(lstm_composed,
 fused("gru_layer_backward", kernel.gru_layer_backward, _through(gru_composed, 6, 3))
 fused("rnn_layer_backward", kernel.rnn_layer_backward, _through(rnn_composed, 6, 1))
 
+def _run_shape(x: Meta, w_hh: Meta, sizes: tuple | None, width: int) -> tuple[Meta, Meta]:
+    """(the outputs of all steps, the last state)."""
+    n = x.shape[1] if sizes is None else sizes[0]
+    return Meta((*x.shape[:-1], width), x.dtype), Meta((n, width), x.dtype)
+
+
+def _rows(x: Meta, width: int) -> Meta:
+    return Meta((x.size // x.shape[-1] if x.shape[-1] else prod(x.shape[:-1]), width), x.dtype)
+
+
+def _lstm_shape(x: Meta, h0: Any, c0: Any, w_ih: Meta, w_hh: Meta, b_ih: Any, b_hh: Any, w_hr: Any, sizes: Any,
+                reverse: bool) -> list:
+    width = w_hh.shape[0] // 4
+    out, last = _run_shape(x, w_hh, sizes, width if w_hr is None else w_hr.shape[0])
+    return [out, last, Meta((last.shape[0], width), x.dtype), _rows(x, 4 * width), _rows(x, width), _rows(x, width)]
+
+
+def _gru_shape(x: Meta, h0: Any, w_ih: Meta, w_hh: Meta, b_ih: Any, b_hh: Any, sizes: Any, reverse: bool) -> list:
+    width = w_hh.shape[0] // 3
+    return [*_run_shape(x, w_hh, sizes, width), _rows(x, 3 * width), _rows(x, width)]
+
+
+def _rnn_shape(x: Meta, h0: Any, w_ih: Meta, w_hh: Meta, b_ih: Any, b_hh: Any, relu: bool, sizes: Any,
+               reverse: bool) -> list:
+    return [*_run_shape(x, w_hh, sizes, w_hh.shape[0])]
+
+
 LSTM = primitive(
     "lstm_layer", kernel.lstm_layer, inputs=("input", "h0", "c0", *WEIGHTS, "w_hr"), params=("batch_sizes", "reverse"),
-    outputs=(True, True, True, False, False, False), promotes=False, expr=KERNEL, node="MkldnnRnnLayerBackward0",
+    outputs=(True, True, True, False, False, False), promotes=False, meta=_lstm_shape,
+    expr=KERNEL, node="MkldnnRnnLayerBackward0",
     joint=lambda xp, g, needs, input, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, out0, out3, out4, out5, batch_sizes, reverse:
     xp.lstm_layer_backward(g, input, h0, c0, w_ih, w_hh, b_ih, b_hh, w_hr, out0, out3, out4, out5, batch_sizes, reverse,
                            needs))
 GRU = primitive(
     "gru_layer", kernel.gru_layer, inputs=("input", "h0", *WEIGHTS), params=("batch_sizes", "reverse"),
-    outputs=(True, True, False, False), promotes=False, expr=KERNEL,
+    outputs=(True, True, False, False), promotes=False, meta=_gru_shape, expr=KERNEL,
     joint=lambda xp, g, needs, input, h0, w_ih, w_hh, b_ih, b_hh, out0, out2, out3, batch_sizes, reverse:
     xp.gru_layer_backward(g, input, h0, w_ih, w_hh, b_ih, b_hh, out0, out2, out3, batch_sizes, reverse, needs))
 RNN = primitive(
     "rnn_layer", kernel.rnn_layer, inputs=("input", "h0", *WEIGHTS), params=("relu", "batch_sizes", "reverse"),
-    outputs=(True, True), promotes=False, expr=KERNEL,
+    outputs=(True, True), promotes=False, meta=_rnn_shape, expr=KERNEL,
     joint=lambda xp, g, needs, input, h0, w_ih, w_hh, b_ih, b_hh, out0, relu, batch_sizes, reverse:
     xp.rnn_layer_backward(g, input, h0, w_ih, w_hh, b_ih, b_hh, out0, relu, batch_sizes, reverse, needs))
 

@@ -14,6 +14,7 @@ from flambeau.kernels.pointwise import TWOS, ZEROS, is_half, refuse, scalar, wid
 from ._args import tensor
 from ._pointwise import binary, binary_samples, call2, is_number, no_derivative, scalar_form, tensors_only, unary
 from ._record import KERNEL, call, primitive, public
+from ._shapes import always, like, several
 
 
 def _zero(xp: Any, g: Any) -> Any:
@@ -150,7 +151,7 @@ def _frexp(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mantissa.astype(d), np.where(finite, exponent, exponent).astype(np.int32)
 
 
-FREXP = primitive("frexp", _frexp, outputs=(True, False), expr=KERNEL,
+FREXP = primitive("frexp", _frexp, outputs=(True, False), meta=several(like(), like(always("i4"))), expr=KERNEL,
                   self=lambda xp, g, out1: g / xp.exp2(xp.as_float(out1, g)))
 
 

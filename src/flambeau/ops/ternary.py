@@ -15,6 +15,7 @@ from flambeau.kernels.promotion import check_fits
 from ._args import tensor
 from ._pointwise import common, is_number, to_dtype
 from ._record import KERNEL, REGISTRY, call, primitive, public
+from ._shapes import elementwise
 
 # --------------------------------------------------------------------------------- where
 
@@ -109,7 +110,7 @@ LERP = primitive("lerp", _lerp, inputs=("self", "end", "weight"), pointwise=True
                  self=lambda xp, g, weight: g * xp.conj(1 - weight), end=lambda xp, g, weight: g * xp.conj(weight),
                  weight=lambda xp, g, self, end: g * xp.conj(end - self))
 LERP_SCALAR = primitive("lerp_scalar", _lerp_number, inputs=("self", "end"), params=("weight",), scalars=("weight",),
-                        expr=KERNEL, node="LerpBackward0",
+                        meta=elementwise(2), expr=KERNEL, node="LerpBackward0",
                         self=lambda xp, g, weight: g * _conj(1 - weight), end=lambda xp, g, weight: g * _conj(weight))
 
 
@@ -231,10 +232,12 @@ def _checked(value: Any, like: Any, name: str) -> Any:
 # --------------------------------------------------------------------------------- masked_fill
 
 MASKED_FILL = primitive("masked_fill", lambda a, mask, value: np.where(mask, scalar(value, a.dtype), a),
-                        inputs=("self", "mask"), params=("value",), scalars=("value",), expr="mask ? value : self",
+                        inputs=("self", "mask"), params=("value",), scalars=("value",), meta=elementwise(2, first=True),
+                        expr="mask ? value : self",
                         self=lambda xp, g, mask: xp.drop(g, mask))
 MASKED_FILL_TENSOR = primitive("masked_fill_tensor", lambda a, mask, value: np.where(mask, cast(value, a.dtype), a),
-                               inputs=("self", "mask", "value"), expr="mask ? value : self", node="MaskedFillBackward1",
+                               inputs=("self", "mask", "value"), meta=elementwise(2, first=True),
+                               expr="mask ? value : self", node="MaskedFillBackward1",
                                self=lambda xp, g, mask: xp.drop(g, mask), value=lambda xp, g, mask: xp.keep(g, mask))
 
 

@@ -14,7 +14,9 @@ from flambeau.kernels import resample as kernel
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
+from ._shapes import shaped, spatial
 from .pooling import GLOBALS as _POOLS
 
 _PARAMS = ("size", "mode", "align_corners", "scales", "antialias")
@@ -31,14 +33,19 @@ def _formula(xp: Any, g: Any, self_shape: tuple, mode: str, align_corners: bool,
     return xp.resample_backward(g, self_shape, mode, align_corners, scales, antialias)
 
 
+def _resampled(self: Meta, size: tuple, *_: Any) -> Meta:
+    return spatial(self, size)
+
+
 def _op(node: str) -> Op:
-    return primitive(f"resample_{node.lower()}", kernel.resample, params=_PARAMS, node=node + "Backward0", expr=KERNEL,
+    return primitive(f"resample_{node.lower()}", kernel.resample, params=_PARAMS, node=node + "Backward0", meta=_resampled,
+                     expr=KERNEL,
                      self=_formula)
 
 
 RESAMPLE = {key: _op(node) for key, node in _NODES.items()}
-primitive("resample", kernel.resample, params=_PARAMS, expr=KERNEL, self=_formula)
-primitive("resample_backward", kernel.resample_backward, params=("shape", *_PARAMS[1:]), expr=KERNEL,
+primitive("resample", kernel.resample, params=_PARAMS, meta=_resampled, expr=KERNEL, self=_formula)
+primitive("resample_backward", kernel.resample_backward, params=("shape", *_PARAMS[1:]), meta=shaped(), expr=KERNEL,
           self=lambda xp, g, self_shape, mode, align_corners, scales, antialias:
           xp.resample(g, tuple(self_shape[2:]), mode, align_corners, scales, antialias))
 
