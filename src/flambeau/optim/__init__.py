@@ -8,6 +8,7 @@ from typing import Any
 from flambeau._unavailable import no_attribute
 
 from . import lr_scheduler
+from ._swap import swap_in_optimizer_params_and_state
 from .adadelta import Adadelta
 from .adafactor import Adafactor
 from .adagrad import Adagrad
@@ -26,10 +27,11 @@ from .sgd import SGD
 from .sparse_adam import SparseAdam
 
 __all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
-           "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils"]
+           "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils",
+           "swap_in_optimizer_params_and_state"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "swa_utils":         # it needs flambeau.nn, which others do not
-        return importlib.import_module(f"{__name__}.swa_utils")
+    if name in ("swa_utils", "_functional"):        # swa_utils needs flambeau.nn, which others do not
+        return importlib.import_module(f"{__name__}.{name}")
     raise no_attribute(__name__, name, __all__, f"Use one of {', '.join(n for n in __all__ if n[0].isupper())}.")

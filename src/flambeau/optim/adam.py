@@ -10,6 +10,7 @@ import numpy as np
 from flambeau.core.objects import TensorBase
 
 from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
+from ._functional import adam  # type: ignore[attr-defined]  # noqa: F401
 from ._segments import Segment
 
 
@@ -37,6 +38,12 @@ class Adam(Elementwise):
         check_lr(lr)
         if isinstance(betas[0], TensorBase) != isinstance(betas[1], TensorBase):
             raise ValueError("betas must be either both floats or both Tensors")
+        for what, value in (("lr", lr), ("betas[0]", betas[0]), ("betas[1]", betas[1])):
+            if isinstance(value, TensorBase) and foreach and not capturable:
+                raise ValueError(f"{what} as a Tensor is not supported for capturable=False and foreach=True. Leave "
+                                 "foreach out: it changes nothing here.")
+            if isinstance(value, TensorBase) and value.numel() != 1:  # type: ignore[attr-defined]
+                raise ValueError(f"Tensor {what} must be 1-element")
         check(0.0 <= eps, "epsilon value", eps)
         for i in (0, 1):
             check(0.0 <= number(betas[i]) < 1.0, f"beta parameter at index {i}", number(betas[i]))
@@ -113,7 +120,7 @@ class Adam(Elementwise):
         multiply(a, g, a)
         add(square, a, square)
         if group["amsgrad"]:
-            square = np.maximum(segment.states[2], square, segment.states[2])
+            square = np.maximum(segment.states[2], square, out=segment.states[2])
         # parameters -= step * mean / (sqrt(square) / correction + eps)
         np.sqrt(square, a)
         np.divide(a, correction2, a)

@@ -74,7 +74,7 @@ class Adamax(Elementwise):
         np.multiply(largest, beta2, largest)
         np.abs(g, a)
         np.add(a, eps, a)
-        np.maximum(largest, a, largest)
+        np.maximum(largest, a, out=largest)
         np.multiply(mean, minus_step, b)
         np.divide(b, largest, b)
         segment.add(2)

@@ -15,6 +15,24 @@ from flambeau.core.origin import warn_user
 from flambeau.tensor import Tensor
 from flambeau.utils.hooks import RemovableHandle
 
+from ._for_subclasses import (  # noqa: F401  imported from here by programs
+    ParamsT,
+    _capturable_doc,
+    _default_to_fused_or_foreach,
+    _differentiable_doc,
+    _disable_dynamo_if_unsupported,
+    _dispatch_sqrt,
+    _foreach_doc,
+    _fused_doc,
+    _get_value,
+    _maximize_doc,
+    _params_doc,
+    _stack_if_compiling,
+    _to_scalar,
+    _use_grad_for_differentiable,
+    _view_as_real,
+)
+
 required = type("_Required", (), {"__repr__": lambda self: "<required parameter>"})()
 
 _global_pre_hooks: OrderedDict = OrderedDict()
@@ -87,6 +105,8 @@ class Optimizer:
     Subclasses define `step`.
     """
 
+    OptimizerPreHook = OptimizerPostHook = Callable
+    profile_hook_step = staticmethod(_with_hooks)
     _optimizer_step_pre_hooks: OrderedDict
     _optimizer_step_post_hooks: OrderedDict
     state: defaultdict
@@ -123,6 +143,12 @@ class Optimizer:
         for name in ("step_pre", "step_post", "state_dict_pre", "state_dict_post", "load_state_dict_pre",
                      "load_state_dict_post"):
             self.__dict__.setdefault(f"_optimizer_{name}_hooks", OrderedDict())
+
+    def _patch_step_function(self) -> None:
+        """Nothing: the step's hooks are there since the class was made."""
+
+    def _cuda_graph_capture_health_check(self) -> None:
+        """Nothing: there are no graphs of a CUDA device."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}

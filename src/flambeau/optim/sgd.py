@@ -9,6 +9,7 @@ import numpy as np
 from flambeau.core.objects import array_of, make
 
 from ._elementwise import Batch, Elementwise, check, check_lr, decayed, number, refuse_modes
+from ._functional import sgd  # type: ignore[attr-defined]  # noqa: F401
 from ._segments import PIECE, Segment
 
 
