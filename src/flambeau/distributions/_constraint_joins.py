@@ -132,4 +132,4 @@ class _Stack(Constraint):
         if not -value.dim() <= self.dim < value.dim():
             raise AssertionError(f"stack() is along dimension {self.dim}, the value has {value.dim()}.")
         slices = [value.select(self.dim, i) for i in range(value.size(self.dim))]
-        return flambeau.stack([c.check(v) for v, c in zip(slices, self.cseq, strict=True)], self.dim)
+        return flambeau.stack([c.check(v) for v, c in zip(slices, self.cseq, strict=False)], self.dim)
