@@ -20,6 +20,9 @@ def _invalid(value: Any, valid: Any) -> str:
     """How many entries failed, which was the first, and the line of the program that is to blame."""
     where_bad = (~valid).nonzero()
     first = where_bad[0].tolist() if where_bad.numel() else []
+    if valid.ndim > value.ndim or any(n == 1 for n in value.shape[:valid.ndim]):     # bounds of a larger batch
+        value_shape = value.shape[valid.ndim:] if valid.ndim < value.ndim else ()
+        value = value.expand(valid.shape + tuple(value_shape))
     entry = value[tuple(first)] if first else value
     text = f"{value}"
     if value.ndim and value.numel() > 1:
