@@ -34,8 +34,8 @@ class Binomial(BinaryLogits, Distribution):
     Source: Hoermann, 1993, J. Statistical Computation and Simulation 46(1-2): drawing where n p >= 10.
 
     >>> d = flambeau.distributions.Binomial(4, flambeau.tensor([0.0, 0.25, 1.0]))
-    >>> d.mean.tolist(), d.log_prob(flambeau.tensor(0.0)).exp().tolist()
-    ([0.0, 1.0, 4.0], [1.0, 0.31640625, 1.3111...e-28])
+    >>> d.mean.tolist(), round(d.log_prob(flambeau.tensor(0.0)).exp()[1].item(), 4)
+    ([0.0, 1.0, 4.0], 0.3164)
     """
 
     arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval,

@@ -127,7 +127,7 @@ def _standard_gamma_grad(self: Any, output: Any) -> Any:
 
 @public(method=False, out=False, differentiable=False,
         samples=lambda t: [call(t(3, 4, low=0.1, high=0.9), t(3, 4, low=0.5, high=3.0), t(3, 1, low=4.0, high=9.0))],
-        errors=lambda t: [(call(t(2, dtype="int64"), t(2), t(2)), NotImplementedError, "_dirichlet_grad_cpu")])
+        errors=lambda t: [(call(t(2), t(2, dtype="float64"), t(2)), RuntimeError, "Found dtype")])
 def _dirichlet_grad(x: Any, alpha: Any, total: Any) -> Any:
     """The derivative of components of Dirichlet draws by their own concentrations, their quantile held fixed.
 
