@@ -1,16 +1,23 @@
-"""Functions of functions: modules as functions of their parameters."""
+"""Transforms of functions: derivatives, maps over batches, and modules as functions of their parameters.
+
+>>> from flambeau.func import grad, vmap
+>>> vmap(grad(lambda x: x ** 3))(flambeau.tensor([1.0, 2.0]))
+tensor([ 3., 12.])
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ._functional_call import functional_call, stack_module_state
+from ._grad import grad, grad_and_value, vjp
+from ._jacobians import hessian, jacfwd, jacrev
+from ._jvp import jvp, linearize
+from ._vmap import vmap
 
-__all__ = ["functional_call", "stack_module_state"]
+__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+           "stack_module_state", "vjp", "vmap"]
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}': flambeau does not support it yet. "
-                         "flambeau.autograd.functional has jacobian, hessian, jvp, vjp, hvp and vhp.")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

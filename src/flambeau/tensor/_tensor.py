@@ -6,7 +6,7 @@ from typing import Any
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.state import state
-from flambeau.ops import _assemble, _lazy, views
+from flambeau.ops import _assemble, _no_array, views
 from flambeau.ops.indexing_basic import setitem
 from flambeau.ops.matmul import OPERATORS
 
@@ -71,6 +71,6 @@ for _name, _method in {**_assemble.methods(), **views.PROPERTIES, **OPERATORS}.i
         setattr(Tensor, _name, _method)
 
 _assemble.on_refusal[0] = _torch_function.fallback
-state.lazy, state.detach = _lazy.lazy, _lazy.detach
+state.lazy, state.detach = _no_array.lazy, _no_array.detach
 state.new = Tensor
 state.alloc = Methods.__new__

@@ -1,0 +1,154 @@
+"""The levels of vmap that are entered in this thread, and the tensors that carry a batch dimension at one.
+
+A batched tensor is a Tensor without an array: it shows the shape of one sample, and its `_lazy` holds a tensor with one
+more dimension, the first. That inner tensor is an ordinary one, or is batched itself at a level entered earlier. Autograd
+knows inner tensors only, so that it works through vmap and in it without a rule of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flambeau.core.dtype import CPU
+from flambeau.core.interception import register, unregister
+from flambeau.core.objects import TensorBase, dtype_of, make_lazy, shape_of
+from flambeau.core.state import local
+
+VMAP = 35       # order of interception: above the profiler, which sees the operators on inner tensors
+
+
+class VmapLevel:
+    """One vmap that is running.
+
+    Attributes:
+        depth: 1 for the outermost.
+        size: samples in the batch.
+        randomness: "error", "different" or "same".
+        alive: False once the function that was mapped has returned.
+    """
+
+    __slots__ = ("alive", "depth", "randomness", "size")
+
+    def __init__(self, depth: int, size: int, randomness: str) -> None:
+        self.depth, self.size, self.randomness, self.alive = depth, size, randomness, True
+
+
+def levels() -> list[VmapLevel]:
+    """The levels of this thread, the outermost first."""
+    found = getattr(local, "vmap_levels", None)
+    if found is None:
+        found = local.vmap_levels = []
+    return found
+
+
+class Batched:
+    """What a batched tensor has in its `_lazy`: the inner tensor, whose first dimension is the batch."""
+
+    __slots__ = ("dtype", "inner", "level", "shape")
+    device = CPU
+
+    def __init__(self, inner: TensorBase, level: VmapLevel) -> None:
+        self.inner, self.level = inner, level
+        self.shape, self.dtype = tuple(shape_of(inner)[1:]), dtype_of(inner)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """In elements, of one sample."""
+        return tuple(self.inner.stride()[1:])
+
+    @property
+    def offset(self) -> int:
+        return int(self.inner.storage_offset())
+
+    def materialise(self, tensor: Any) -> Any:
+        raise RuntimeError(
+            "vmap: this needs the values of a tensor that stands for a whole batch of samples, here of shape "
+            f"{list(self.shape)} in a batch of {self.level.size}: .item(), bool(), .numpy(), printing its elements, "
+            "data-dependent control flow and results whose shape depends on values cannot be mapped. Write `if` as "
+            "torch.where, or loop over the samples.")
+
+    def operate(self, op: Any, inputs: tuple, params: Any, kind: int) -> Any:
+        """The operator on tensors of which some are batched."""
+        from ._dispatch import dispatch
+
+        return dispatch(op, inputs, params, kind)
+
+    def detached(self, tensor: TensorBase) -> TensorBase:
+        return wrap(self.inner.detach(), self.level)
+
+
+def is_batched(t: Any) -> bool:
+    return isinstance(t, TensorBase) and t._array is None and type(t._lazy) is Batched
+
+
+def wrap(inner: TensorBase, level: VmapLevel) -> TensorBase:
+    """The tensor that stands for each of inner[0], inner[1], ... at a level."""
+    return make_lazy(Batched(inner, level))
+
+
+def depth_of(t: TensorBase) -> int:
+    """The depth of the innermost level at which t is batched, 0 for an ordinary tensor."""
+    return t._lazy.level.depth if is_batched(t) else 0
+
+
+def batch_at(t: TensorBase, level: VmapLevel, dim: int) -> TensorBase:
+    """t with its dimension `dim` hidden, as the batch of a level: below deeper levels at which it is batched."""
+    if depth_of(t) > level.depth:
+        lazy = t._lazy
+        return wrap(batch_at(lazy.inner, level, dim + 1), lazy.level)
+    return wrap(t if dim == 0 else t.movedim(dim, 0), level)
+
+
+def unbatch_at(t: TensorBase, level: VmapLevel) -> TensorBase:
+    """t with the batch of a level as its first dimension; expanded where it has none."""
+    if is_batched(t):
+        lazy = t._lazy
+        if lazy.level is level:
+            inner: TensorBase = lazy.inner
+            return inner
+        if lazy.level.depth > level.depth:
+            return wrap(unbatch_at(lazy.inner, level).movedim(0, 1), lazy.level)
+    return t.unsqueeze(0).expand(level.size, *shape_of(t))
+
+
+def full(t: TensorBase, upto: list[VmapLevel]) -> TensorBase:
+    """The ordinary tensor with the batches of these levels in front, the outermost first."""
+    for level in reversed(upto):
+        t = unbatch_at(t, level)
+    return t
+
+
+def from_full(t: TensorBase, upto: list[VmapLevel]) -> TensorBase:
+    """The inverse of `full`."""
+    for level in upto:
+        t = batch_at(t, level, 0)
+    return t
+
+
+def enter(size: int, randomness: str) -> VmapLevel:
+    from ._dispatch import intercept
+
+    stack = levels()
+    level = VmapLevel(len(stack) + 1, size, randomness)
+    stack.append(level)
+    register(VMAP, intercept)
+    return level
+
+
+def leave(level: VmapLevel) -> None:
+    from ._dispatch import intercept
+
+    level.alive = False
+    levels().pop()
+    unregister(VMAP, intercept)
+
+
+def innermost(values: Any) -> VmapLevel | None:
+    """The deepest level at which one of the values is batched."""
+    found: VmapLevel | None = None
+    for t in values:
+        if is_batched(t):
+            level = t._lazy.level
+            if found is None or level.depth > found.depth:
+                found = level
+    return found

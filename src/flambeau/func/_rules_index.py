@@ -1,0 +1,228 @@
+"""Reading and writing by index on batches: the batch is folded into the dimension that is indexed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flambeau.core.apply import apply1, apply_n
+from flambeau.core.objects import TensorBase, make, shape_of
+from flambeau.core.op import slot
+from flambeau.core.state import state
+from flambeau.kernels.indexing import ALL, IndexPlan
+
+from ._call import Call, rank
+from ._rules_dims import moved
+
+INDEX, EMBEDDING = slot("index"), slot("embedding")
+
+
+def reshape(t: Any, shape: tuple) -> Any:
+    return state.ops.reshape(t, shape)
+
+
+# ------------------------------------------------------------------------------------------ whole slices of a dimension
+
+
+def rows(index: Any, n: int) -> Any:
+    """Indices (B, k...) into n rows of each sample, as indices of the B * n rows of all samples."""
+    return state.ops.rows_of_samples(index, n)
+
+
+def slices(call: Call) -> Any:
+    """index_select, index_add, index_copy, index_fill: index is a vector along `dim` of self."""
+    index = call.inputs[1]
+    names = call.op.param_names
+    i = names.index("dim")
+    backward = "shape" in names
+    shape = tuple(call.param("shape")) if backward else tuple(shape_of(call.inputs[0]))
+    if not shape:
+        from ._rules import each
+
+        return each(call)
+    dim = call.params[i] % len(shape)
+    params = list(call.params)
+    if not call.is_batched(index):
+        params[i] = dim + 1
+        if backward:
+            params[names.index("shape")] = (call.size, *shape)
+        others = [call.whole(t) if k != 1 and isinstance(t, TensorBase) and rank(t) else t for k, t in enumerate(call.inputs)]
+        if any(call.is_batched(t) and rank(t) == 0 for t in call.inputs):
+            from ._rules import each
+
+            return each(call)
+        return call.run(others, tuple(params))
+    if rank(index) != 1 or any(isinstance(t, TensorBase) and rank(t) == 0 for t in call.inputs):
+        from ._rules import each
+
+        return each(call)
+    n = shape[dim]
+    own = reshape(rows(call.inner(index), n), (-1,))
+    values: list[Any] = []
+    for k, t in enumerate(call.inputs):
+        values.append(own if k == 1 else _folded(call.whole(t), dim) if isinstance(t, TensorBase) else t)
+    params[i] = 0
+    rest = shape[:dim] + shape[dim + 1:]
+    if backward:
+        params[names.index("shape")] = (call.size * n, *rest)
+    out = call.run(values, tuple(params))
+    k = shape_of(out)[0] // call.size if call.size else n
+    return reshape(out, (call.size, k, *rest)).movedim(1, dim + 1)
+
+
+def _folded(t: TensorBase, dim: int) -> Any:
+    """(B, ...) with the batch folded into a sample's dimension, put first."""
+    front = t.movedim(dim + 1, 1)
+    shape = tuple(shape_of(front))
+    return reshape(front, (shape[0] * shape[1], *shape[2:]))
+
+
+def take(call: Call) -> Any:
+    """Elements of the flattened sample."""
+    t, index = call.inputs
+    flat = reshape(call.whole(t), (-1,))
+    n = 1
+    for s in shape_of(t):
+        n *= s
+    return call.run([flat, rows(call.whole(index), n)], call.params)
+
+
+def embedding(call: Call) -> Any:
+    weight, index = call.inputs
+    if not call.is_batched(weight):
+        return call.run([weight, call.inner(index)], call.params)
+    table = call.inner(weight)
+    n, d = shape_of(table)[1:]
+    if not call.is_batched(index):
+        return state.ops.reshape(state.ops.index_select(table, reshape(index, (-1,)), 1), (call.size, *shape_of(index), d))
+    return call.run([reshape(table, (call.size * n, d)), rows(call.inner(index), n)], call.params)
+
+
+def embedding_backward(call: Call) -> Any:
+    grad, index = call.inputs
+    n, padding, by_frequency = call.params
+    g, own = call.whole(grad), rows(call.whole(index), n)
+    if padding >= 0:
+        g = state.ops.masked_fill(g, state.ops.unsqueeze(call.whole(index) == padding, rank(own)), 0)
+    out = call.run([g, own], (call.size * n, -1, by_frequency))
+    return reshape(out, (call.size, n, shape_of(out)[1]))
+
+
+def row_counts(call: Call) -> Any:
+    n, dtype = call.params
+    own = rows(call.inner(call.inputs[0]), n)
+    return reshape(call.run([own], (call.size * n, dtype)), (call.size, n))
+
+
+# ------------------------------------------------------------------------------------------ keys
+
+
+def behind(plan: IndexPlan) -> IndexPlan:
+    """A sample's plan on the batch."""
+    advanced = None if plan.advanced is None else (ALL, *plan.advanced)
+    return IndexPlan((ALL, *plan.basic), advanced, plan.new_axes)
+
+
+def front(plan: IndexPlan, shape: tuple) -> int:
+    """How many dimensions the plan's arrays make in front of the batch: they are not adjacent; 0 when they are."""
+    if plan.advanced is None:
+        return 0
+    at = [i for i, item in enumerate(plan.advanced) if item is not ALL]
+    if at[-1] - at[0] + 1 == len(at):
+        return 0
+    arrays = [a.nonzero()[0] if a.dtype == np.bool_ else a for a in plan.advanced if a is not ALL]
+    return len(np.broadcast_shapes(*[a.shape for a in arrays]))
+
+
+def index(call: Call) -> Any:
+    plan = call.params[0]
+    t = call.inner(call.inputs[0])
+    out = apply1(INDEX, t, (behind(plan),))
+    k = front(plan, tuple(shape_of(t)))
+    return out.movedim(k, 0) if k else out
+
+
+def index_backward(call: Call) -> Any:
+    shape, plan = call.params
+    g = call.inner(call.inputs[0])
+    k = front(plan, shape)
+    if k:
+        g = g.movedim(0, k)
+    return call.run([g], ((call.size, *shape), behind(plan)))
+
+
+def index_cleared(call: Call) -> Any:
+    return call.run([call.inner(call.inputs[0])], (behind(call.params[0]),))
+
+
+def selection_rank(shape: tuple, plan: IndexPlan) -> int:
+    from flambeau.kernels import indexing
+
+    probe = np.lib.stride_tricks.as_strided(np.zeros(1, "?"), shape, (0,) * len(shape))
+    return int(indexing.index(probe, plan).ndim)
+
+
+def index_put(call: Call) -> Any:
+    t, values = call.inputs
+    plan = call.params[0]
+    if front(plan, tuple(shape_of(t))):
+        from ._rules import each
+
+        return each(call)
+    v = call.aligned_to(values, max(selection_rank(tuple(shape_of(t)), plan), rank(values)))
+    return apply_n(call.op, [call.whole(t), v], (behind(plan),))
+
+
+# ------------------------------------------------------------------------------------------ joins
+
+
+def join(call: Call) -> Any:
+    """cat and stack."""
+    inputs = call.inputs
+    if call.op.name == "cat" and any(rank(t) == 1 and shape_of(t)[0] == 0 for t in inputs):
+        longest = max(rank(t) for t in inputs)
+        kept = [t for t in inputs if not (rank(t) == 1 and shape_of(t)[0] == 0 and longest > 1)]
+        if len(kept) < len(inputs):             # empty vectors join with anything, and add nothing
+            return state.ops.cat([call.whole(t) for t in kept], call.params[0] % longest + 1,
+                                 *[tuple(shape_of(t)[call.params[0] % longest] for t in kept)])
+    return moved(call)
+
+
+def searchsorted(call: Call) -> Any:
+    """Sorted rows and values with the same leading dimensions; one sorted row serves any values."""
+    ordered, values, sorter = call.inputs
+    if rank(ordered) == 1 and rank(values) != 1:
+        flat = reshape(call.whole(values), (call.size, -1))
+        if not call.is_batched(ordered) and (sorter is None or not call.is_batched(sorter)):
+            return call.run([ordered, call.inner(values), sorter], call.params)
+        out = call.run([call.whole(ordered), flat, None if sorter is None else call.whole(sorter)], call.params)
+        return reshape(out, (call.size, *shape_of(values)))
+    return call.run([call.whole(ordered), call.whole(values), None if sorter is None else call.whole(sorter)], call.params)
+
+
+def isin(call: Call) -> Any:
+    elements, tests = call.inputs
+    if not call.is_batched(tests):
+        return call.run([call.inner(elements), tests], call.params)
+    from ._rules import each
+
+    return each(call)
+
+
+def dynamic(call: Call) -> Any:
+    """Operators whose result has a shape that depends on values."""
+    raise RuntimeError(
+        f"vmap: {call.op.name}() has a dynamic (data-dependent) output shape, which may differ from sample to sample: it "
+        "cannot be mapped. Use torch.where or masked_fill with a mask of fixed shape instead.")
+
+
+RULES: dict[str, Any] = {
+    **dict.fromkeys(("index_select", "index_select_backward", "index_add", "index_copy", "index_fill", "index_fill_tensor"),
+                    slices),
+    "take": take, "embedding": embedding, "embedding_dense_backward": embedding_backward, "row_counts": row_counts,
+    "index": index, "index_backward": index_backward, "index_cleared": index_cleared, "index_put": index_put,
+    "index_put_add": index_put, "cat": join, "searchsorted": searchsorted, "isin": isin,
+    **dict.fromkeys(("masked_select", "unique", "unique_dim", "unique_consecutive", "bincount"), dynamic),
+}
+__all__ = ["RULES", "make"]
