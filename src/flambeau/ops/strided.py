@@ -253,14 +253,15 @@ _SQUEEZE, _SQUEEZE_DIM = _twin(SQUEEZE, "SqueezeBackward3"), _twin(SQUEEZE_DIM, 
 _SQUEEZE_DIMS, _AS_STRIDED = _twin(SQUEEZE_DIMS, "SqueezeBackward5"), _twin(AS_STRIDED, "AsStridedBackward1")
 
 
-def _itself(name: str, plan: Callable[..., tuple[Op, tuple | None]], samples: Callable, doc: str) -> None:
+def _itself(name: str, plan: Callable[..., tuple[Op, tuple | None]], samples: Callable, doc: str,
+            namespaces: tuple = ()) -> None:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         op, params = plan(self, *args, **kwargs)
         return reshape_itself(op, self, params)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = doc
-    public(name=name, namespaces=(), out=False, samples=samples, differentiable=False)(method)
+    public(name=name, namespaces=namespaces, out=False, samples=samples, differentiable=False)(method)
 
 
 def _ndim(t: TensorBase) -> int:
@@ -318,4 +319,5 @@ _itself(
     _as_strided_plan,
     lambda t: [call(t(6), (2, 2), (1, 2)), call(t(6), (2,), (1,), 3)],
     "Give the tensor itself other sizes and strides over its storage.",
+    ("torch",),
 )

@@ -8,12 +8,12 @@ from typing import Any
 
 import flambeau
 from flambeau.core.origin import warn_user
-from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.parameter import Parameter
 from flambeau.nn.utils.rnn import PackedSequence
 from flambeau.ops._whole import watchers
 from flambeau.ops.recurrent import recurrent_layer
+from flambeau.ops.recurrent_functions import run_layers
 
 from .module import Module
 
@@ -179,23 +179,10 @@ class RNNBase(Module):
 
     def _run(self, input: Any, states: list, sizes: tuple | None) -> tuple[Any, list]:
         """The output and the last states, of an input (L, N, D) or of packed rows."""
-        n_directions = 2 if self.bidirectional else 1
-        firsts = [None if s is None else s.unbind(0) for s in states]
-        lasts: list[list[Any]] = [[] for _ in states]
-        x = input
-        for layer in range(self.num_layers):
-            outs = []
-            for direction in range(n_directions):
-                k = layer * n_directions + direction
-                result = recurrent_layer(self.mode, x, [None if f is None else f[k] for f in firsts],
-                                         self._weights(self._all_weights[k]), sizes, direction == 1)
-                outs.append(result[0])
-                for last, state in zip(lasts, result[1:], strict=True):
-                    last.append(state)
-            x = outs[0] if n_directions == 1 else flambeau.cat(outs, -1)
-            if self.dropout and self.training and layer < self.num_layers - 1:
-                x = F.dropout(x, self.dropout, True)
-        return x, [s[0].unsqueeze(0) if len(s) == 1 else flambeau.stack(s, 0) for s in lasts]
+        both = 2 if self.bidirectional else 1
+        weights = [[self._weights(self._all_weights[layer * both + direction]) for direction in range(both)]
+                   for layer in range(self.num_layers)]
+        return run_layers(self.mode, input, states, weights, sizes, self.dropout if self.training else 0.0)
 
     def _forward(self, input: Any, hx: tuple | None) -> tuple[Any, list]:
         """The output, packed as the input is, and the last states; hx: the first states."""
