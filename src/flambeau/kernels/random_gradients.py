@@ -32,9 +32,10 @@ def standard_gamma_grad(alpha: np.ndarray, output: np.ndarray) -> np.ndarray:
 
 
 def dirichlet_grad(x: np.ndarray, alpha: np.ndarray, total: np.ndarray) -> np.ndarray:
-    """d x / d alpha for draws `x` of a beta of parameters alpha and total - alpha; the three broadcast.
+    """d x / d alpha, over 1 - x, for draws `x` of a beta of parameters alpha and total - alpha; the three broadcast.
 
-    For a component x_i of a Dirichlet draw, alpha is its concentration and total the sum of all.
+    For a component x_i of a Dirichlet draw, alpha is its concentration and total the sum of all. A change of that
+    concentration moves the other components in proportion, so that the draw moves by this times (e_i - draw).
     """
     x64, a, t = np.broadcast_arrays(*(np.asarray(array, np.float64) for array in (x, alpha, total)))
     b = t - a

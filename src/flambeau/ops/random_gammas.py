@@ -28,7 +28,7 @@ def _drawing(kernel: Callable) -> Callable:
 
 
 def _dirichlet_backward(xp: Any, g: Any, out: Any, self: Any) -> Any:
-    """Moving one concentration moves its own component by the beta gradient and the others in proportion."""
+    """A concentration moves its own component, and the others in proportion: draw += own_i * (e_i - draw)."""
     own = xp.dirichlet_grad(out, self, xp.sum(self, (-1,), True))
     return own * (g - xp.sum(out * g, (-1,), True))
 
@@ -129,7 +129,7 @@ def _standard_gamma_grad(self: Any, output: Any) -> Any:
         samples=lambda t: [call(t(3, 4, low=0.1, high=0.9), t(3, 4, low=0.5, high=3.0), t(3, 1, low=4.0, high=9.0))],
         errors=lambda t: [(call(t(2), t(2, dtype="float64"), t(2)), RuntimeError, "Found dtype")])
 def _dirichlet_grad(x: Any, alpha: Any, total: Any) -> Any:
-    """The derivative of components of Dirichlet draws by their own concentrations, their quantile held fixed.
+    """The derivative of components of Dirichlet draws by their own concentrations, over 1 - x, the quantile held fixed.
 
     Args:
         x: the components. alpha: their concentrations. total: the sum of concentrations. float32 or float64, one
