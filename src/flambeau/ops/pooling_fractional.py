@@ -40,7 +40,7 @@ def _fractional(x: np.ndarray, draws: np.ndarray, kernel_size: tuple, output_siz
     nd = len(kernel_size)
     lead, size = x.shape[:-nd], x.shape[-nd:]
     planes = x.reshape(prod(lead), prod(size))
-    u = draws.reshape(-1, nd).astype(x.dtype)
+    u = draws.reshape(-1, nd)[:len(planes)].astype(x.dtype)     # a single sample takes the first ones
     # for images PyTorch takes the first draw for the width, for volumes the first for the depth
     order = (1, 0) if nd == 2 else (0, 1, 2)
     starts = [_starts(u[:, order[i]], size[i], output_size[i], kernel_size[i]) for i in range(nd)]
@@ -98,7 +98,11 @@ def _pool(nd: int, input: Any, kernel_size: Any, output_size: Any, output_ratio:
                                "fit")
     if draws is None:
         n = shape[0] if len(shape) == nd + 2 else 1
-        draws = rand(n, shape[-nd - 1], nd, dtype=t.dtype)
+        draws = rand(n, shape[-nd - 1], nd, dtype=t.dtype, device=t.device)
+    given = shape_of(tensor(draws, function, "_random_samples", 6))
+    if len(given) != 3 or given[2] != nd or given[1] != shape[-nd - 1] or given[0] < prod(shape[:-nd - 1]):
+        raise RuntimeError(f"{function}: Expect _random_samples to have the shape (N, C, {nd}): got {list(given)} for an "
+                           f"input of shape {list(shape)}")
     return apply_n(_OPS[nd], [t, draws], (size, out))
 
 
