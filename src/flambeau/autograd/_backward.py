@@ -31,7 +31,7 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
         if not isinstance(root, TensorBase):
             if g is None:
                 raise RuntimeError(f"{what}: a GradientEdge needs an explicit gradient")
-            seeds.append(g if create or g.is_meta else array_of(g))
+            seeds.append(g if create or g.is_meta else memory_of(g))
             continue
         if g is None:
             if not root.requires_grad:
@@ -64,7 +64,7 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
         if root.device != g.device:
             raise RuntimeError(f"grad_output[{i}] is on {g.device} and output[{i}] on {root.device}: expected both on one "
                                "device.")
-        seeds.append(g if create or g.is_meta else array_of(g))
+        seeds.append(g if create or g.is_meta else memory_of(g))
     return seeds
 
 

@@ -108,6 +108,8 @@ class Basics(TensorBase):
 
     @property
     def layout(self) -> Any:
+        if self._array is None and type(self._lazy) is state.sparse:
+            return self._lazy.layout
         return STRIDED
 
     @property
@@ -212,7 +214,7 @@ def set_requires_grad(t: TensorBase, on: bool) -> None:
 def check_grad(t: TensorBase, value: Any) -> None:
     """`.grad = value`: same shape, dtype and device as the tensor."""
     if not isinstance(value, TensorBase):
-        raise TypeError("assigned grad expected to be a Tensor or None but got grad of type " + type(value).__name__)
+        raise TypeError(".grad takes a Tensor or None, not a " + type(value).__name__)
     if value is t:
         raise RuntimeError("can't assign Variable as its own grad")
     if dtype_of(value) != dtype_of(t):

@@ -96,7 +96,7 @@ class Device:
             if not number.isdigit():
                 raise RuntimeError(f"Invalid device string: '{text}'")
             if index is not None:
-                raise RuntimeError("type (string) must not include an index because index was passed explicitly: " + text)
+                raise RuntimeError("the index is given twice, in the string and by itself: " + text)
             index = int(number)
         self.type = kind
         self.index = index
@@ -188,6 +188,9 @@ class MemoryFormat:
 STRIDED: Final = Layout("strided")
 SPARSE_COO: Final = Layout("sparse_coo")
 SPARSE_CSR: Final = Layout("sparse_csr")
+SPARSE_CSC: Final = Layout("sparse_csc")
+SPARSE_BSR: Final = Layout("sparse_bsr")
+SPARSE_BSC: Final = Layout("sparse_bsc")
 CONTIGUOUS: Final = MemoryFormat("contiguous_format")
 PRESERVE: Final = MemoryFormat("preserve_format")
 CHANNELS_LAST: Final = MemoryFormat("channels_last")
@@ -195,7 +198,7 @@ CHANNELS_LAST_3D: Final = MemoryFormat("channels_last_3d")
 
 
 def find_layout(name: str) -> Layout:
-    for x in (STRIDED, SPARSE_COO, SPARSE_CSR):
+    for x in (STRIDED, SPARSE_COO, SPARSE_CSR, SPARSE_CSC, SPARSE_BSR, SPARSE_BSC):
         if x.name == name:
             return x
     raise ValueError("unknown layout " + name)

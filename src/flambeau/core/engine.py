@@ -19,6 +19,7 @@ from .objects import (
     TensorBase,
     View,
     array_of,
+    copied,
     dtype_of,
     edge,
     edge_number,
@@ -58,6 +59,12 @@ def contribute(task: Task, k: i64, gi: Any, xp: Any, create: bool) -> None:
     e = task.target
     if task.is_node:
         n = cast(Node, e)
+        if not n.op.sparse:                     # formulas of dense operators take dense gradients
+            if create:
+                if gi._array is None and type(gi._lazy) is state.sparse:
+                    gi = xp.sparse_dense(gi)
+            elif type(gi) is state.sparse:
+                gi = gi.dense()
         x = n.extra
         if x is not None and x.metas is not None:
             m: list[Any] = x.metas
@@ -86,9 +93,10 @@ def accumulate(task: Task, gi: Any, xp: Any, create: bool) -> None:
     if prev is None:
         task.grad = gi
     elif create:
-        task.grad = xp.add(prev, gi)
+        # dense + sparse, not the reverse
+        task.grad = xp.add(prev, gi) if prev._array is not None or gi._array is None else xp.add(gi, prev)
     elif task.owned:
-        state.add(prev, gi, prev)
+        task.grad = state.add(prev, gi, prev)       # prev itself, unless it is sparse
     else:
         s = state.add(prev, gi)
         if type(s) is not state.array:
@@ -148,7 +156,7 @@ def run_backward(roots: list[Any], seeds: list[Any], retain: bool, create: bool,
             g = seeds[int(i)]
             k = target[1]
             if not task.is_node and not create:
-                g = state.xp.clone(g)
+                g = copied(g)
             contribute(task, k, g, xp, create)
             i += 1
         reach(call, stack)
@@ -274,7 +282,7 @@ def step(call: Call, task: Task, n: Node, g: Any, xp: Any, create: bool) -> None
                             state.check_nan(n, k, gi)
                         if (gi is g and not create and not t.is_node and t.grad is None
                                 and shape_of(cast(TensorBase, t.target)) == n.shape):
-                            gi = state.xp.clone(g)      # `fit` would not make it anew
+                            gi = copied(g)      # `fit` would not make it anew
                         if fitted and not t.several and (kind != 0 or create or gi.dtype is n.dtype):
                             accumulate(t, gi, xp, create)
                         else:
@@ -325,7 +333,7 @@ def deliver(call: Call, task: Task, n: Node, grads: list[Any], g: Any, xp: Any) 
                 if state.n_anomaly != 0:
                     state.check_nan(n, k, gi)
                 if not create and not t.is_node and t.grad is None and (user or shares(gi, g, grads, k)):
-                    gi = state.xp.clone(gi)
+                    gi = copied(gi)
                 contribute(t, edge_number(n, k), gi, xp, create)
             done(call, t)
         k += 1

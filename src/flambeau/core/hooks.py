@@ -9,7 +9,7 @@ from __future__ import annotations
 import _thread
 from typing import Any, Final, cast
 
-from .objects import Extra, LeafHooks, TensorBase, array_of, cell_of, make, memory_of
+from .objects import Extra, LeafHooks, TensorBase, cell_of, copied, memory_of, remake
 from .op import Op
 from .state import grad_enabled, state
 from .tasks import Call, Task
@@ -18,12 +18,12 @@ leaf_lock: Final = _thread.allocate_lock()
 
 
 def as_tensor(x: Any) -> Any:
-    return x if isinstance(x, TensorBase) else make(x)
+    return x if isinstance(x, TensorBase) else remake(x)
 
 
 def value_of(r: Any, create: bool) -> Any:
     """A hook's result as the engine carries it."""
-    return r if create else array_of(cast(TensorBase, r))
+    return r if create else memory_of(cast(TensorBase, r))
 
 
 def hook_text(fn: Any) -> str:
@@ -84,7 +84,7 @@ def run_tensor_hooks(call: Call, x: Extra, g: Any) -> Any:
                         g = [None] * len(metas)
                     g[k] = gk
             elif t is not None and not create and t is not gk:
-                gk = array_of(cast(TensorBase, t))       # a hook may have changed it in place
+                gk = memory_of(cast(TensorBase, t))      # a hook may have changed it in place
                 if not multi:
                     g = gk
                 else:
@@ -96,7 +96,7 @@ def run_tensor_hooks(call: Call, x: Extra, g: Any) -> Any:
             gk = g if not multi else (g[k2] if g is not None else None)
             if tt is not None and gk is not None:
                 tb = cast(TensorBase, tt)
-                new = gk if create else make(state.xp.clone(gk))
+                new = gk if create else remake(copied(gk))
                 tb._grad = new if tb._grad is None else state.ops.add(tb._grad, new)
     return g
 
@@ -168,7 +168,7 @@ def finish_leaf(call: Call, task: Task) -> None:
                 g = value_of(checked(r, gt, "hook", pair[1]), create)
                 owned = False
             elif gt is not None and not create and gt is not g:
-                g = array_of(cast(TensorBase, gt))
+                g = memory_of(cast(TensorBase, gt))
     if task.wanted is not None:
         task.wanted[0] = g
     if not call.accumulate or (call.pruned and task.wanted is None):
@@ -195,16 +195,17 @@ def finish_leaf(call: Call, task: Task) -> None:
         t._grad = g if t._grad is None else state.ops.add(t._grad, g)
     else:
         if not owned and g.base is not None:
-            g = state.xp.clone_as(g, array_of(t).strides)
+            g = state.xp.clone(g) if t._array is None else state.xp.clone_as(g, t._array.strides)
         leaf_lock.acquire()
         try:
             old = t._grad
             if old is None:
-                t._grad = make(g)
+                t._grad = remake(g)
             else:
                 ot = cast(TensorBase, old)
                 if ot._rg or ot._array is None:
-                    t._grad = state.ops.add(ot, make(g))
+                    new = remake(g)
+                    t._grad = state.ops.add(new, ot) if new._array is not None else state.ops.add(ot, new)
                 else:
                     oa = ot._array
                     state.xp.iadd(oa, g)

@@ -191,11 +191,11 @@ def array_of(t: TensorBase) -> Any:
 
 
 def memory_of(t: TensorBase) -> Any:
-    """What a graph keeps of t: its array; of a meta tensor the shape, dtype and strides that stand for one."""
+    """What a graph keeps of t: its array; of a sparse or meta tensor what stands for one."""
     a = t._array
     if a is None:
         m = t._lazy
-        a = m if m.device is META else m.materialise(t)
+        a = m if m.device is META or type(m) is state.sparse else m.materialise(t)
     return a
 
 
@@ -204,12 +204,28 @@ def remake(kept: Any) -> TensorBase:
     return make(kept) if type(kept) is state.array else make_lazy(kept)
 
 
+def copied(kept: Any) -> Any:
+    """A copy of an array or of sparse data."""
+    return kept.clone() if type(kept) is state.sparse else state.xp.clone(kept)
+
+
 def set_array(t: TensorBase, array: Any) -> None:
     """Give t another array (`.data =`, `set_`, `resize_`, `t_`)."""
     t._array = array
     t._lazy = None
     t._shape = None
     t._dtype = None
+
+
+def set_memory(t: TensorBase, kept: Any) -> None:
+    """Give t what `memory_of` gave for another tensor."""
+    if type(kept) is state.array:
+        set_array(t, kept)
+    else:
+        t._array = None
+        t._lazy = kept
+        t._shape = kept.shape
+        t._dtype = kept.dtype
 
 
 def shape_of(t: TensorBase) -> Any:

@@ -75,6 +75,7 @@ class Op:
         self.mask1: i64 = 0
         self.differentiable: bool = False   # some input has a formula
         self.outputs: list[bool] = []       # several outputs: which are differentiable
+        self.sparse: bool = False           # the output is sparse: so may be its gradient
         self.view: bool = False
         self.pointwise: bool = False        # output shape is the broadcast of the inputs'
         self.same_dtype: bool = False       # pointwise: floating inputs of one dtype give that dtype

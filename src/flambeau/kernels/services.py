@@ -19,6 +19,7 @@ from .casting import BFLOAT16, cast
 from .pointwise import half_number, is_half
 from .promotion import constant as _constant
 from .promotion import promote_types, result_type
+from .sparse import Sparse
 from .sums import column_sum
 
 F32 = np.dtype("float32")
@@ -133,8 +134,8 @@ def promote_inplace(op: Any, a: np.ndarray, b: np.ndarray | None, b_is_number: b
 
 
 def wrap(x: Any) -> np.ndarray:
-    """A NumPy scalar (or a subclass of ndarray) as an ndarray."""
-    return np.asarray(x)
+    """A NumPy scalar (or a subclass of ndarray) as an ndarray; sparse data as it is."""
+    return x if type(x) is Sparse else np.asarray(x)
 
 
 def _as_shape(g: np.ndarray, shape: tuple) -> np.ndarray:
@@ -167,8 +168,10 @@ def sum_to(g: np.ndarray, shape: tuple) -> np.ndarray:
     return out if out.dtype is g.dtype else out.astype(g.dtype)
 
 
-def cast_gradient(g: np.ndarray, d: np.dtype) -> np.ndarray:
+def cast_gradient(g: Any, d: np.dtype) -> Any:
     """A gradient in its input's dtype: the real part for a real input."""
+    if type(g) is Sparse:
+        return g.cast(d)
     if g.dtype.kind == "c" and d.kind != "c":
         g = g.real
     return g if g.dtype is d else g.astype(d)
@@ -296,7 +299,7 @@ def install() -> None:
     state.run = quiet.run
     state.quiet_set, state.quiet_reset, state.quiet_value = variable.set, variable.reset, value
     state.loud_value = plain[variable]
-    state.array, state.wrap, state.size, state.add = np.ndarray, wrap, Size, np.add
+    state.array, state.wrap, state.size, state.add, state.sparse = np.ndarray, wrap, Size, np.add, Sparse
     state.constant, state.promote, state.promote_inplace, state.floating = constant, promote, promote_inplace, floating
     state.explain, state.is_float = explain, is_float
     state.bool_dtype, state.f32, state.f64 = BOOL, F32, F64

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1
-from flambeau.core.dtype import CPU, META, Device, DType, MemoryFormat, as_device, by_name, cuda_error
+from flambeau.core.dtype import CPU, META, STRIDED, Device, DType, MemoryFormat, as_device, by_name, cuda_error
 from flambeau.core.inplace import apply_inplace2
 from flambeau.core.objects import TensorBase, array_of, dtype_of
 from flambeau.core.op import slot
@@ -16,7 +16,7 @@ from flambeau.kernels import strides
 from flambeau.kernels.casting import cast
 
 from ._factory import _PYTHON_TYPES, format_name
-from ._meta import Meta
+from ._meta import Meta, meta_of, to_meta
 from ._record import KERNEL, call, primitive, public
 from ._shapes import formatted
 
@@ -48,7 +48,8 @@ def converted(t: TensorBase, dtype: np.dtype | None = None, device: Device | Non
     target = d if dtype is None else dtype
     if device is not None and device.type != here.type:
         return _moved(t, target, here, device)
-    same_order = memory_format == "preserve" or t._array is None or strides.is_contiguous(array_of(t), memory_format)
+    same_order = memory_format == "preserve" or (
+        meta_of(t).is_contiguous(memory_format) if here is META else strides.is_contiguous(array_of(t), memory_format))
     if not copy and target == d and same_order:
         return t
     return apply1(TO_COPY, t, (target, memory_format))
@@ -61,8 +62,6 @@ def _moved(t: TensorBase, dtype: np.dtype, here: Device, device: Device) -> Any:
             "module.to_empty(device='cpu') for a module, and fill it.")
     if device.type != "meta":
         raise cuda_error(str(device))
-    from ._meta import to_meta
-
     return to_meta(t, dtype)
 
 
@@ -199,7 +198,8 @@ def type_(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: An
         dtype: a dtype, such a name, or a class such as torch.LongTensor.
     """
     if dtype is None:
-        return f"torch.{TYPE_NAMES[self.dtype.name]}Tensor"
+        layout = "" if self.layout is STRIDED else self.layout.name.replace("_coo", "") + "."
+        return f"torch.{layout}{TYPE_NAMES[self.dtype.name]}Tensor"
     d = target_dtype(dtype)
     if d is None:
         if isinstance(dtype, str):

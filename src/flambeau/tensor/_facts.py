@@ -1,4 +1,4 @@
-"""Yes-or-no facts of a tensor: its kind of dtype, and the devices and layouts that it is not on."""
+"""Yes-or-no facts of a tensor: its kind of dtype, and the devices and forms that it does not have."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ class Facts:
     is_vulkan = _never("Whether the tensor is on a Vulkan device: never here.")
     is_maia = _never("Whether the tensor is on a Maia device: never here.")
     is_mtia = _never("Whether the tensor is on an MTIA device: never here.")
-    is_sparse = _never("Whether the tensor is sparse: never here.")
-    is_sparse_csr = _never("Whether the tensor is sparse: never here.")
     is_mkldnn = _never("Whether the tensor has oneDNN's own layout: never here.")
     is_quantized = _never("Whether the tensor is quantized: never here.")
     is_nested = _never("Whether the tensor is a nested one: never here.")
@@ -62,13 +60,6 @@ class Facts:
         """The tensor itself: no negation is pending."""
         return self
 
-    def is_coalesced(self: Any) -> bool:
-        raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
-
     def is_nonzero(self: Any) -> bool:
         """bool(tensor): whether its only element is not zero."""
         return bool(self)
-
-    def to_dense(self: Any, dtype: Any = None, **kwargs: Any) -> Any:
-        """The tensor itself, which is dense; in another dtype when one is given."""
-        return self if dtype is None else self.to(dtype)

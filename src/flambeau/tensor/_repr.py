@@ -12,6 +12,7 @@ from flambeau.core.state import state
 from flambeau.core.views import grad_fn
 
 from . import _printing
+from ._sparse import sparse_text
 
 
 def text(t: TensorBase, contents: Any = None) -> str:
@@ -29,6 +30,9 @@ def text(t: TensorBase, contents: Any = None) -> str:
                 name = node.op.name
     except RuntimeError:
         name = "Invalid"     # a view whose history was spoilt: printing still works
+    if t._array is None and type(t._lazy) is state.sparse:
+        notes = [f"grad_fn=<{name}>"] if name is not None else ["requires_grad=True"] if requires(t) else []
+        return ("Parameter containing:\n" if is_parameter else "") + sparse_text(t._lazy, notes)
     device: Any = t.device
     a = t._array
     if a is None and device is not dtypes.META:

@@ -18,10 +18,11 @@ from ._facts import Facts
 from ._methods import Methods
 from ._python import Python, of_class
 from ._repr import text
+from ._sparse import SparseMethods
 from ._storage import Storage
 
 
-class Tensor(Methods, Autograd, Conversions, Storage, Facts, Python, DLPack):
+class Tensor(Methods, Autograd, Conversions, Storage, Facts, SparseMethods, Python, DLPack):
     """A multi-dimensional array of one dtype that can be differentiated.
 
     `torch.Tensor(2, 3)` makes uninitialised memory of that shape, `torch.Tensor([1, 2])` a tensor of the data in the
