@@ -67,7 +67,7 @@ class ContinuousBernoulli(BinaryLogits, ExponentialFamily):
         stable = (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
         return stable, flambeau.where(stable, self.probs, self._lims[0])
 
-    def _log_constant(self) -> Any:
+    def _cont_bern_log_norm(self) -> Any:
         """log C(p)."""
         stable, p = self._stable()
         below = p <= 0.5
@@ -104,7 +104,7 @@ class ContinuousBernoulli(BinaryLogits, ExponentialFamily):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        return -binary_cross_entropy_with_logits(logits, value, reduction="none") + self._log_constant()
+        return -binary_cross_entropy_with_logits(logits, value, reduction="none") + self._cont_bern_log_norm()
 
     def cdf(self, value: Any) -> Any:
         if self._validate_args:
@@ -122,7 +122,7 @@ class ContinuousBernoulli(BinaryLogits, ExponentialFamily):
 
     def entropy(self) -> Any:
         log_rest, log_p = (-self.probs).log1p(), self.probs.log()
-        return self.mean * (log_rest - log_p) - self._log_constant() - log_rest
+        return self.mean * (log_rest - log_p) - self._cont_bern_log_norm() - log_rest
 
     @property
     def _natural_params(self) -> tuple:

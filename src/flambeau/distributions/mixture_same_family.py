@@ -54,7 +54,7 @@ class MixtureSameFamily(Distribution):
                 raise ValueError(f"`mixture_distribution.batch_shape` ({tuple(weights.batch_shape)}) is not compatible "
                                  f"with `component_distribution.batch_shape` ({tuple(components.batch_shape)}), whose "
                                  "last dimension is the components.")
-        n, n_components = weights.param_shape[-1], components.batch_shape[-1]
+        n, n_components = weights.logits.shape[-1], components.batch_shape[-1]
         if n != n_components:
             raise ValueError(f"`mixture_distribution component` ({n}) does not equal "
                              f"`component_distribution.batch_shape[-1]` ({n_components}).")

@@ -10,6 +10,7 @@ from flambeau.core.origin import warn_user
 from flambeau.core.size import Size
 
 from . import constraints
+from ._linear_algebra import half_log_det, precision_to_scale_tril
 from .chi2 import Chi2
 from .exp_family import ExponentialFamily
 from .utils import lazy_property
@@ -22,18 +23,6 @@ _TRIES = 10
 def _multi_digamma(x: Any, p: int) -> Any:
     """Derivative of mvlgamma(x, p)."""
     return (x.unsqueeze(-1) - flambeau.arange(p, dtype=x.dtype, device=x.device) / 2).digamma().sum(-1)
-
-
-def _factor_of_inverse(precision: Any) -> Any:
-    """The lower Cholesky factor of the inverse of `precision`.
-
-    If J reverses the order of rows and J P J = F F^T, then P = (J F J)(J F J)^T, and J F J is upper triangular: the
-    factor of the inverse is the inverse of its transpose.
-    """
-    reversed_factor = flambeau.linalg.cholesky(precision.flip((-2, -1)))
-    lower = reversed_factor.flip((-2, -1)).mT
-    identity = flambeau.eye(precision.size(-1), dtype=precision.dtype, device=precision.device)
-    return flambeau.linalg.solve_triangular(lower, identity, upper=False)
 
 
 class Wishart(ExponentialFamily):
@@ -97,7 +86,7 @@ class Wishart(ExponentialFamily):
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
         self._unbroadcasted_scale_tril = (
             matrix if name == "scale_tril"
-            else flambeau.linalg.cholesky(matrix) if name == "covariance_matrix" else _factor_of_inverse(matrix))
+            else flambeau.linalg.cholesky(matrix) if name == "covariance_matrix" else precision_to_scale_tril(matrix))
         below = flambeau.arange(p, dtype=self.df.dtype, device=self.df.device)
         self._dist_chi2 = Chi2((self.df.unsqueeze(-1) - below).expand(batch_shape + (p,)))
 
@@ -191,8 +180,7 @@ class Wishart(ExponentialFamily):
 
     def _half_log_det_2v(self) -> Any:
         """log |2 V| / 2."""
-        diagonal = self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1)
-        return self._event_shape[-1] * math.log(2) / 2 + diagonal.log().sum(-1)
+        return self._event_shape[-1] * math.log(2) / 2 + half_log_det(self._unbroadcasted_scale_tril)
 
     def entropy(self) -> Any:
         n, p = self.df, self._event_shape[-1]

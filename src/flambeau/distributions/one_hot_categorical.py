@@ -1,0 +1,118 @@
+"""The categorical distribution over one-hot vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import flambeau
+from flambeau.core.size import Size
+from flambeau.nn.functional import one_hot
+
+from . import constraints
+from .categorical import Categorical
+from .distribution import Distribution
+
+__all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
+
+
+class OneHotCategorical(Distribution):
+    """A choice among K classes, as a vector with a 1 at the chosen one.
+
+    Probability: probs[k], for x the k-th unit vector.
+
+    Args:
+        probs: (..., K), non-negative weights of positive sum; normalised to sum 1.
+        logits: (..., K), logarithms of such weights, instead of `probs`.
+        validate_args: see `Distribution`.
+
+    Draws have the dtype of `probs`.
+
+    >>> OneHotCategorical(probs=flambeau.tensor([0.0, 1.0])).sample()
+    tensor([0., 1.])
+    """
+
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+    has_enumerate_support = True
+
+    def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
+        self._categorical = Categorical(probs, logits)
+        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:],
+                         validate_args=validate_args)
+
+    def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+        new = self._expanded(OneHotCategorical, batch_shape, _instance)
+        new._categorical = self._categorical.expand(new.batch_shape)
+        return new
+
+    def _new(self, *args: Any, **kwargs: Any) -> Any:
+        return self._categorical._new(*args, **kwargs)
+
+    @property
+    def _param(self) -> Any:
+        return self._categorical._param
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities of the classes."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """Log-probabilities of the classes."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        """Shape of the parameter that was given."""
+        return self._categorical.param_shape
+
+    def _vector(self, index: Any) -> Any:
+        return one_hot(index, self._event_shape[0]).to(self.probs)
+
+    @property
+    def mean(self) -> Any:
+        return self.probs
+
+    @property
+    def mode(self) -> Any:
+        return self._vector(self._categorical.mode)
+
+    @property
+    def variance(self) -> Any:
+        return self.probs * (1 - self.probs)
+
+    def sample(self, sample_shape: Any = ()) -> Any:
+        return self._vector(self._categorical.sample(sample_shape)).detach()
+
+    def log_prob(self, value: Any) -> Any:
+        if self._validate_args:
+            self._validate_sample(value)
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self) -> Any:
+        return self._categorical.entropy()
+
+    def enumerate_support(self, expand: bool = True) -> Any:
+        n = self._event_shape[0]
+        values = flambeau.eye(n, dtype=self._param.dtype, device=self._param.device)
+        values = values.view((n, *(1,) * len(self._batch_shape), n))
+        return values.expand((n, *self._batch_shape, n)) if expand else values
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """One-hot draws whose gradient is that of the probabilities: x + probs - probs.detach().
+
+    The gradient is biased. Source: Bengio, Léonard and Courville, 2013, arXiv:1308.3432.
+
+    >>> weights = flambeau.tensor([1.0, 3.0], requires_grad=True)
+    >>> draw = OneHotCategoricalStraightThrough(probs=weights).rsample()
+    >>> (draw * flambeau.tensor([0.0, 1.0])).sum().backward()
+    >>> weights.grad
+    tensor([-0.1875,  0.0625])
+    """
+
+    has_rsample = True
+
+    def rsample(self, sample_shape: Any = ()) -> Any:
+        return self.sample(sample_shape) + (self.probs - self.probs.detach())
