@@ -36,7 +36,7 @@ def functional_call(module: Any, parameter_and_buffer_dicts: Any, args: Any = No
         names = [n for d in given for n in d]
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
-            raise ValueError(f"{twice} appeared in multiple dictionaries; behavior of functional call is ambiguous")
+            raise ValueError(f"{twice} appears in several dictionaries, so that its value is ambiguous")
         given = {n: t for d in given for n, t in d.items()}
     return _functional_call(module, given, args, kwargs, tie_weights=tie_weights, strict=strict)
 

@@ -73,6 +73,17 @@ class Batched:
 
         return dispatch(op, inputs, params, kind)
 
+    def beside(self, t: TensorBase) -> TensorBase:
+        """t, where it is not batched at this level, as a copy for each sample: to be written into."""
+        if depth_of(t) >= self.level.depth:
+            return t
+        return wrap(unbatch_at(t, self.level).clone(), self.level)
+
+    def become(self, t: TensorBase, other: TensorBase) -> TensorBase:
+        """Make t what other is, its view: transpose_() and the like."""
+        t._lazy, t._shape = other._lazy, other._lazy.shape
+        return t
+
     def detached(self, tensor: TensorBase) -> TensorBase:
         return wrap(self.inner.detach(), self.level)
 
@@ -126,6 +137,7 @@ def from_full(t: TensorBase, upto: list[VmapLevel]) -> TensorBase:
 
 
 def enter(size: int, randomness: str) -> VmapLevel:
+    from . import _indexing, _whole  # noqa: F401  answer for keys, and for functions that read values
     from ._dispatch import intercept
 
     stack = levels()

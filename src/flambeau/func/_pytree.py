@@ -10,7 +10,7 @@ LEAF = ("leaf",)
 
 
 def is_namedtuple(x: Any) -> bool:
-    return isinstance(x, tuple) and hasattr(x, "_fields")
+    return isinstance(x, tuple) and (hasattr(x, "_fields") or hasattr(x, "n_sequence_fields"))
 
 
 def flatten(tree: Any) -> tuple[list, Any]:

@@ -15,6 +15,8 @@ from flambeau.core.inplace import apply_inplace2
 from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.op import Op, slot
 
+from flambeau.ops._mapped import creator
+
 from ._levels import VmapLevel, is_batched, levels, wrap
 
 COPY = slot("copy")
@@ -32,6 +34,8 @@ def check(name: str, level: VmapLevel) -> None:
 def created(function: str, make: Callable[[tuple], TensorBase], shape: tuple) -> TensorBase:
     """A new random tensor: make(shape), with the batches of the levels that ask for different draws."""
     stack = levels()
+    if not stack:
+        return make(shape)
     different: list[VmapLevel] = []
     for level in stack:
         check(function, level)
@@ -108,3 +112,6 @@ def _batched_parameters(op: Op) -> RuntimeError:
     return RuntimeError(
         f"vmap: {op.name}() with randomness='same' is given batched tensors: its draws depend on them, so that they cannot "
         "be the same for each sample. Use randomness='different'.")
+
+
+creator[:] = [created]

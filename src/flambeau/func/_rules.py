@@ -38,8 +38,9 @@ def rule_of(op: Op) -> Rule:
 def _look_up(op: Op) -> Rule:
     from . import _rules_index, _rules_layers, _rules_products, _rules_reduce, _rules_views
 
+    name = op.name[:-1] if op.view and op.name.endswith("_") else op.name       # transpose_ makes the view of transpose
     for module in (_rules_views, _rules_reduce, _rules_products, _rules_index, _rules_layers):
-        named = module.RULES.get(op.name)
+        named = module.RULES.get(name)
         if named is not None:
             return named
     if op.pointwise:

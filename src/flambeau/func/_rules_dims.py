@@ -33,8 +33,8 @@ def moved(call: Call) -> Any:
     for name, p in zip(names, params, strict=False):
         if name in SHAPES:
             n = len(p)
-    scalar = n == 0 and op.name not in ADDS
-    if op.name in ADDS:
+    scalar = n == 0 and op.name.rstrip("_") not in ADDS
+    if op.name.rstrip("_") in ADDS:
         n += 1
     inputs = [call.whole(t) for t in call.inputs]
     if scalar:                               # a sample of no dimensions counts as one of a single element

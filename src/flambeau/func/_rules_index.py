@@ -11,6 +11,7 @@ from flambeau.core.objects import TensorBase, make, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 from flambeau.kernels.indexing import ALL, IndexPlan
+from flambeau.ops import batch_rows  # noqa: F401  registers rows_of_samples
 
 from ._call import Call, rank
 from ._rules_dims import moved
@@ -184,9 +185,47 @@ def join(call: Call) -> Any:
         longest = max(rank(t) for t in inputs)
         kept = [t for t in inputs if not (rank(t) == 1 and shape_of(t)[0] == 0 and longest > 1)]
         if len(kept) < len(inputs):             # empty vectors join with anything, and add nothing
-            return state.ops.cat([call.whole(t) for t in kept], call.params[0] % longest + 1,
-                                 *[tuple(shape_of(t)[call.params[0] % longest] for t in kept)])
+            d = call.params[0] % longest
+            sizes = tuple([shape_of(t)[d] for t in kept])
+            return apply_n(call.op, [call.whole(t) for t in kept], (d + 1, sizes))
     return moved(call)
+
+
+def repeat_interleave(call: Call) -> Any:
+    """Counts are one tensor for all samples; of their own they would give results of different lengths."""
+    t, counts = call.inputs
+    if call.is_batched(counts):
+        from ._rules import each
+
+        return each(call)
+    n = rank(t)
+    params = list(call.params)
+    names = call.op.param_names
+    if "shape" in names:
+        shape = params[names.index("shape")]
+        n = len(shape)
+        params[names.index("shape")] = (call.size, *shape)
+    params[names.index("dim")] = params[names.index("dim")] % max(n, 1) + 1
+    inner = call.inner(t)
+    return call.run([inner if n else state.ops.unsqueeze(inner, 1), counts], tuple(params))
+
+
+def take_along(call: Call) -> Any:
+    """take_along_dim and its adjoint; dim None flattens both."""
+    t, index = call.inputs
+    names, params = call.op.param_names, list(call.params)
+    i = names.index("dim")
+    if params[i] is not None:
+        return moved(call)
+    own = reshape(call.whole(index), (call.size, -1))
+    if "shape" in names:
+        shape = params[names.index("shape")]
+        n = 1
+        for s in shape:
+            n *= s
+        flat = call.run([reshape(call.whole(t), (call.size, -1)), own], ((call.size, n), 1))
+        return reshape(flat, (call.size, *shape))
+    return call.run([reshape(call.whole(t), (call.size, -1)), own], (1,))
 
 
 def searchsorted(call: Call) -> Any:
@@ -220,7 +259,8 @@ def dynamic(call: Call) -> Any:
 RULES: dict[str, Any] = {
     **dict.fromkeys(("index_select", "index_select_backward", "index_add", "index_copy", "index_fill", "index_fill_tensor"),
                     slices),
-    "take": take, "embedding": embedding, "embedding_dense_backward": embedding_backward, "row_counts": row_counts,
+    "take_along_dim": take_along, "take_along_dim_backward": take_along, "repeat_interleave": repeat_interleave,
+    "repeat_interleave_backward": repeat_interleave, "take": take, "embedding": embedding, "embedding_dense_backward": embedding_backward, "row_counts": row_counts,
     "index": index, "index_backward": index_backward, "index_cleared": index_cleared, "index_put": index_put,
     "index_put_add": index_put, "cat": join, "searchsorted": searchsorted, "isin": isin,
     **dict.fromkeys(("masked_select", "unique", "unique_dim", "unique_consecutive", "bincount"), dynamic),

@@ -11,6 +11,10 @@ from ._call import Call, rank
 from ._rules_dims import leading
 
 
+def reshape(t: Any, shape: tuple) -> Any:
+    return t if tuple(shape_of(t)) == shape else state.ops.reshape(t, shape)
+
+
 def matmul(a: Any, b: Any) -> Any:
     return state.ops.matmul(a, b)
 
@@ -53,7 +57,6 @@ def bmm(call: Call) -> Any:
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{n}, {shape_of(x)[3]}] but got: "
             f"[{shape_of(y)[1]}, {shape_of(y)[2]}].")
-    reshape = state.ops.reshape
     out = state.ops.bmm(reshape(x, (call.size * n, *shape_of(x)[2:])), reshape(y, (call.size * n, *shape_of(y)[2:])))
     return reshape(out, (call.size, n, m, p))
 
@@ -71,6 +74,9 @@ def _product(call: Call, x: Any, y: Any) -> Any:
     return matmul(call.inner(x), call.inner(y))
 
 
+_RANKS = {"addmm": 2, "addmv": 1, "addr": 2, "baddbmm": 3, "addbmm": 2}       # dimensions of a sample's result
+
+
 def added(call: Call) -> Any:
     """beta * self + alpha * product."""
     base, x, y = call.inputs
@@ -78,9 +84,10 @@ def added(call: Call) -> Any:
     p = _product(call, x, y)
     if alpha != 1:
         p = p * alpha
+    whole = call.op.name != "addmm"         # their products are computed on whole batches
     if beta == 0:
-        return p
-    b = call.aligned_to(base, rank(p) - 1)
+        return p if whole or call.is_batched(x) or call.is_batched(y) else call.whole(p)
+    b = call.aligned_to(base, _RANKS[call.op.name])
     return p + (b if beta == 1 else b * beta)
 
 
@@ -131,26 +138,17 @@ def trace(call: Call) -> Any:
     return state.ops.sum(t, (1,), False, None)
 
 
-def scalar_tensor(t: Any) -> bool:
-    return isinstance(t, TensorBase) and rank(t) == 0
-
-
-def aligned_matrices(call: Call) -> Any:
+def matrices(call: Call) -> Any:
     """Operators of stacks of matrices whose leading dimensions broadcast."""
     n = max([rank(t) for t in call.inputs if isinstance(t, TensorBase)])
     values = []
     for t in call.inputs:
-        if isinstance(t, TensorBase) and not call.is_batched(t):
-            values.append(t)
-        else:
-            values.append(call.aligned_to(t, n))
+        if isinstance(t, TensorBase):
+            t = call.whole(t)
+            shape = tuple(shape_of(t))
+            t = reshape(t, (shape[0], *(1,) * (n + 1 - len(shape)), *shape[1:]))
+        values.append(t)
     return call.run(values, call.params)
-
-
-def linalg_solve(call: Call) -> Any:
-    """Square A; B is a matrix, or a vector where it has one dimension less."""
-    a, b = call.inputs
-    return call.run([call.whole(a), call.whole(b)], call.params)
 
 
 RULES: dict[str, Any] = {
@@ -158,6 +156,6 @@ RULES: dict[str, Any] = {
     **dict.fromkeys(("addmm", "addmv", "addr", "baddbmm", "addbmm"), added),
     **dict.fromkeys(("linear", "linear_bias", "linear_nd", "linear_nd_bias"), linear),
     **dict.fromkeys(("linalg_inv", "linalg_det", "linalg_slogdet", "linalg_cholesky", "cholesky_inverse", "linalg_qr",
-                     "linalg_eigh", "linalg_eig", "linalg_svd", "linalg_matrix_exp", "geqrf", "lu_packed", "linalg_solve",
-                     "solve_triangular", "cholesky_solve", "householder_product", "linalg_householder_product"), leading),
+                     "linalg_eigh", "linalg_eig", "linalg_svd", "linalg_matrix_exp", "geqrf", "lu_packed", "linalg_pinv", "linalg_ldl_factor_ex"), leading),
+    **dict.fromkeys(("linalg_solve", "solve_triangular", "cholesky_solve", "linalg_ldl_solve", "cdist"), matrices),
 }

@@ -11,11 +11,13 @@ from flambeau.core.state import state
 from flambeau.kernels import strides as _strides
 
 from ._call import Call, rank
+from ._levels import wrap
 from ._rules_dims import leading
 from ._rules_pointwise import broadcast
 
 ALIAS, SQUEEZE_DIMS, TRANSPOSE, PERMUTE = slot("alias"), slot("squeeze_dims"), slot("transpose"), slot("permute")
 VIEW, EXPAND, UNSQUEEZE, CLONE_AS, SUM = slot("view"), slot("expand"), slot("unsqueeze"), slot("clone_as"), slot("sum")
+CLONE, DIAGONAL = slot("clone"), slot("diagonal")
 
 
 def as_is(call: Call) -> Any:
@@ -130,19 +132,36 @@ def roll(call: Call) -> Any:
     return call.run([inner], (shifts if isinstance(shifts, (tuple, list)) else (shifts,), moved))
 
 
-def replay_part(call: Call) -> Any:
-    raise AssertionError("split operators are replayed by their own names")
+def into_first(call: Call) -> Any:
+    """Broadcasting into the first input, whose shape the result has."""
+    return broadcast(call.with_input(0, wrap(call.whole(call.inputs[0]), call.level)))
+
+
+def diagonal_of(call: Call) -> Any:
+    """The diagonal of a matrix, copied."""
+    inner = call.inner(call.inputs[0])
+    return apply1(CLONE, apply1(DIAGONAL, inner, (call.params[0], 1, 2)), ("contiguous",))
+
+
+def unfold(call: Call) -> Any:
+    dim, size, step = call.params
+    inner = call.inner(call.inputs[0])
+    n = rank(inner) - 1
+    if n == 0:              # a scalar has one window
+        return apply1(UNSQUEEZE, inner, (1,)) if size else state.ops.reshape(inner, (call.size, 1)).narrow(1, 0, 0)
+    return call.run([inner], (dim % n + 1, size, step))
 
 
 RULES: dict[str, Any] = {
     **dict.fromkeys(("alias", "zeros_like", "ones_like", "cast", "real", "imag", "view_as_real", "view_as_complex",
                      "off_diagonal", "view_dtype", "pow_wide", "pow_base", "frexp", "isneginf", "t_"), as_is),
-    **dict.fromkeys(("tril", "triu", "pixel_shuffle", "pixel_unshuffle", "constant_pad_nd", "diagonal_of"), leading),
+    **dict.fromkeys(("tril", "triu", "pixel_shuffle", "pixel_unshuffle", "constant_pad_nd"), leading),
     **dict.fromkeys(("clamp_tensor", "clamp_min_tensor", "clamp_max_tensor", "complex", "polar", "rrelu_with_noise",
-                     "rrelu_eval", "lerp_scalar", "masked_fill", "masked_fill_tensor", "fill_tensor", "normal_mean",
+                     "rrelu_eval", "lerp_scalar", "normal_mean",
                      "normal_std", "normal_mean_std", "bernoulli", "bernoulli_p", "poisson", "binomial", "uniform",
                      "dropout_noise_of_sample"), broadcast),
-    "view": view, "_unsafe_view": view, "expand": expand, "sum_to": sum_to, "squeeze": squeeze, "t": transposed,
+    **dict.fromkeys(("masked_fill", "masked_fill_tensor", "fill_tensor"), into_first), "diagonal_of": diagonal_of,
+    "unfold_dim": unfold, "view": view, "_unsafe_view": view, "expand": expand, "sum_to": sum_to, "squeeze": squeeze, "t": transposed,
     "transpose": transpose, "permute": permute, "squeeze_dim": squeeze_dims, "squeeze_dims": squeeze_dims,
     "_squeeze_dim": squeeze_dims, "repeat": repeat, "clone": clone, "clone_as": clone_as, "to_copy": to_copy, "roll": roll,
 }

@@ -9,11 +9,12 @@ import numpy as np
 
 from flambeau.core.basics import set_requires_grad
 from flambeau.core.dtype import META, as_device
-from flambeau.core.objects import TensorBase, array_of, dtype_of
-from flambeau.core.state import quiet
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.state import quiet, state
 from flambeau.kernels import random
 from flambeau.kernels.services import default_array_type
 
+from . import _mapped
 from . import _random_checks as check
 from ._factory import array_dtype, check_options, filled, finish, into, size_of
 from ._generator import Generator, generator_of
@@ -46,6 +47,9 @@ def _new(
     checks(d)
     if as_device(device) is META:
         return filled(shape, d, None, device, requires_grad)
+    if state.special != 0 and _mapped.creator:
+        return _mapped.creator[0](
+            function, lambda size: finish(_draw(kernel, source, size, *params, d), requires_grad), shape)
     return finish(_draw(kernel, source, shape, *params, d), requires_grad)
 
 
@@ -58,6 +62,15 @@ def _like(
         raise TypeError(f"{function}(): argument 'input' (position 1) must be Tensor, not {type(source).__name__}")
     check_options(layout, pin_memory)
     checks(array_dtype(dtype, function) or dtype_of(source))
+    if state.special != 0 and _mapped.creator:
+        d = array_dtype(dtype, function) or dtype_of(source)
+
+        def drawn(size: tuple) -> Any:
+            made = make(np.empty(size, d))
+            _draw(fill, generator_of(generator, function), array_of(made), *params)
+            return made
+
+        return _mapped.creator[0](function, drawn, tuple(shape_of(source)))
     t = empty_like(source, dtype=dtype, device=device, memory_format=memory_format)
     if t._array is not None:
         _draw(fill, generator_of(generator, function), array_of(t), *params)

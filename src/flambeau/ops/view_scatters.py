@@ -24,6 +24,8 @@ _COPY = slot("copy")
 def _replaced(name: str, input: Any, src: Any, view_of: Callable[[TensorBase], TensorBase]) -> TensorBase:
     """A clone of input whose view is src."""
     out = ops.clone(tensor(input, name))
+    if src is not None and getattr(src, "_array", ...) is None and hasattr(src._lazy, "beside"):
+        out = src._lazy.beside(out)         # in vmap, a copy for each sample
     view = view_of(out)
     if tuple(shape_of(tensor(src, name, "src", 2))) != tuple(shape_of(view)):
         raise RuntimeError(f"{name}: expected src to have a size equal to the slice of self. src size = "
