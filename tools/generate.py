@@ -116,7 +116,7 @@ NUMBERS = '''    def __pow__(self, other: Any) -> Any:
 
     def __invert__(self) -> Any:
         if state.is_float(dtype_of(self)):
-            raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+            raise TypeError("~ is bitwise: it is only implemented on integer and boolean tensors")
         return apply1(BITWISE_NOT, self)
 
 '''

@@ -109,10 +109,10 @@ def test_strict_second_derivatives(agree):
 
 
 def test_errors(agree):
-    agree(lambda T: T.autograd.functional.jacobian(lambda x: x, [T.tensor([1.0])]), "either a Tensor or a tuple of Tensors")
+    agree(lambda T: T.autograd.functional.jacobian(lambda x: x, [T.tensor([1.0])]), "a Tensor or a tuple of Tensors")
     agree(lambda T: T.autograd.functional.vjp(lambda x: x * 2, T.tensor([1.0, 2.0])), "v")
     agree(lambda T: T.autograd.functional.vjp(lambda x: x * 2, T.tensor([1.0, 2.0]), T.tensor([1.0])), "size")
     agree(lambda T: T.autograd.functional.hessian(lambda x: x * 2, T.tensor([1.0, 2.0])), "single element")
     agree(lambda T: T.autograd.functional.hessian(lambda x: (x.sum(), x.sum()), T.tensor([1.0, 2.0])), "single Tensor")
-    agree(lambda T: T.autograd.functional.jacobian(lambda x: x, 3), "either a Tensor or a tuple of Tensors")
+    agree(lambda T: T.autograd.functional.jacobian(lambda x: x, 3), "a Tensor or a tuple of Tensors")
     agree(lambda T: T.autograd.functional.jacobian(lambda x: 3, T.tensor([1.0])), "outputs of the user-provided function")

@@ -79,7 +79,7 @@ class GradScaler:
         self._check_used("unscale_")
         stage = self._stages.get(id(optimizer), _READY)
         if stage == _UNSCALED:
-            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+            raise RuntimeError("unscale_() has already been called for this optimizer: once per update().")
         if stage == _STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         found = False
@@ -106,7 +106,7 @@ class GradScaler:
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
-            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+            raise RuntimeError("An enabled GradScaler does not support a closure.")
         self._check_used("step")
         stage = self._stages.get(id(optimizer), _READY)
         if stage == _STEPPED:

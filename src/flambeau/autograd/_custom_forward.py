@@ -31,8 +31,8 @@ def run_jvp(cls: Any, ctx: Any, args: tuple, results: list, dirty: tuple, single
     tangents = made if isinstance(made, tuple) else (made,)
     if len(tangents) != len(results):
         raise RuntimeError(
-            f"{cls.__name__}: jvp returned an invalid number of forward gradients (expected {len(results)} but got "
-            f"{len(tangents)}): one for each output of forward.")
+            f"{cls.__name__}: jvp must return one tangent for each of the {len(results)} outputs of forward, it "
+            f"returned {len(tangents)}.")
     for i, (r, t) in enumerate(zip(results, tangents, strict=True)):
         if not isinstance(r, TensorBase):
             if t is not None:

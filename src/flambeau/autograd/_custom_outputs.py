@@ -99,9 +99,8 @@ def _rewritten(cls: Any, node: Any, t: TensorBase, i: int, is_input: bool, n_out
         raise leaf_inplace_error(t, True, cls.__name__ + ".apply")
     if not is_input:
         warn_user(
-            f"{cls.__name__}: only input Tensors should be given to ctx.mark_dirty(). If a Tensor is not an input, "
-            "there is no "
-            "need to pass it to mark_dirty().")
+            f"{cls.__name__}: ctx.mark_dirty() is for the inputs that forward changes; this tensor is no input, "
+            "leave it out.")
     if t._view is not None:
         if n_outputs > 1:
             raise RuntimeError(

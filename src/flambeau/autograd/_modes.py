@@ -36,7 +36,7 @@ class Mode:
     def __call__(self, fn: Callable) -> Callable:
         if inspect.isclass(fn):
             warn_user(
-                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate "
+                "Decorating a class with it is deprecated: decorate its methods. You should only decorate "
                 "functions or "
                 f"methods: write the decorator on {fn.__name__}.__init__, which is what it covers "
                 "now.", FutureWarning)

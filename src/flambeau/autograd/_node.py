@@ -53,9 +53,9 @@ class SavedTensor:
         node = self._node
         old = _raw(node, self._kind, self._i)
         if isinstance(old, Packed):
-            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set.")
+            raise RuntimeError("This saved tensor has hooks already: register_hooks works once.")
         if old is None:
-            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+            raise RuntimeError("register_hooks: the saved value is None, there is nothing to pack")
         if not callable(pack_hook) or not callable(unpack_hook):
             raise TypeError("register_hooks() takes two functions: pack_hook(tensor) and unpack_hook(packed)")
         value = _read(node, self._kind, self._i)

@@ -57,9 +57,8 @@ class detect_anomaly(Mode):
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
         self.old: tuple[bool, bool] = (False, True)
-        warn_user("Anomaly Detection has been enabled. This mode will increase the runtime and should only be "
-                  "enabled for "
-                  "debugging.")
+        warn_user("Anomaly Detection has been enabled. Every step is slower: switch it off once "
+                  "the fault is found.")
 
     def clone(self) -> detect_anomaly:
         with warnings.catch_warnings():
@@ -125,7 +124,6 @@ def _input(node: Node, k: int) -> str:
 
 def report(node: Node) -> None:
     """Warn with the forward stacks of a node whose backward failed."""
-    what = "caused the error"
     seen = 0
     current: Any = node
     while current is not None and seen < 10:
@@ -133,19 +131,17 @@ def report(node: Node) -> None:
         if kept is None:
             if seen == 0:
                 warn_user(
-                    f"Error detected in {current.op.node_name}. No forward pass information available. Enable detect "
-                    "anomaly during "
-                    "forward pass for more information. It was recorded by "
+                    f"Error detected in {current.op.node_name}. It was recorded before anomaly detection was "
+                    "switched on (enable it around the forward pass too, for the whole stack), by "
                     f"{node_text(current)}.")
             return
         stack, parent = kept
         lines = "".join(stack.format())
         if seen == 0:
-            text = f"Error detected in {current.op.node_name}. Traceback of forward call that {what}:\n{lines}"
+            text = f"Error detected in {current.op.node_name}. Traceback of forward call:\n{lines}"
         else:
-            text = (f"\n\nPrevious calculation was induced by {current.op.node_name}. Traceback of forward call that "
-                    "induced the "
-                    f"previous calculation:\n{lines}")
+            text = (f"\n\nPrevious calculation was induced by {current.op.node_name}. The "
+                    f"forward call that it came from:\n{lines}")
         warn_user(text)
         current, seen = parent, seen + 1
 

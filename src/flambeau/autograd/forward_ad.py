@@ -52,7 +52,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
         level = _current_level
     if not _levels or level != _current_level:
         raise RuntimeError(
-            "Trying to exit a forward AD level that was not the last one that was created. This is not supported.")
+            "Forward AD levels must be left in reverse order: this is not the newest. This is not supported.")
     ended = _levels.pop()
     _current_level = -1
     unregister(FORWARD_MODE, intercept)

@@ -220,14 +220,14 @@ class Function(metaclass=FunctionMeta):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd function "
+            "Legacy autograd function: forward must be a static method. Please use new-style autograd function "
             f"with static forward method: write @staticmethod above forward and backward, and call {type(self).__name__}"
             ".apply(...).")
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """The function: forward(ctx, *inputs), or forward(*inputs) when setup_context is defined."""
-        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+        raise NotImplementedError("A custom autograd.Function must implement the forward: a static method forward(ctx, *inputs).")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> Any:
@@ -343,8 +343,8 @@ def _check_dirty(cls: Any, dirty: tuple, outputs: list) -> None:
             raise TypeError(f"mark_dirty can only mark variables, but got {type(t).__name__}")
         if not any(t is o for o in outputs):
             raise RuntimeError(
-                f"{cls.__name__}: some elements marked as dirty during the forward method were not returned as output. The "
-                "inputs that are modified inplace must all be outputs of the Function.")
+                f"{cls.__name__}: forward marked an input as dirty without returning it. What forward "
+                "changes in place must also be one of its outputs.")
         if t._inference and not inference_enabled():
             raise inference_inplace_error()
 
@@ -388,7 +388,7 @@ def run_backward(node: Node, grads: list, create: bool) -> list:
                     grads[i] = _zeros(meta)
     ctx = cls._ctx_class(node, attributes)
     if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
-        raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+        raise RuntimeError("A custom Function has 'backward' or 'vjp' (two names of one thing), not both. You should only "
                            f"implement one of them: {cls.__name__} has both.")
     fn = cls.vjp if cls.vjp is not Function.vjp else cls.backward
     result = fn(ctx, *grads)

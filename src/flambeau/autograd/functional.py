@@ -26,12 +26,10 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple]:
     for i, t in enumerate(values):
         if not isinstance(t, TensorBase):
             if is_tuple:
-                raise TypeError(f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but "
-                                "the value at "
-                                f"index {i} has type {type(t)}.")
-            raise TypeError(f"The {what} given to {function} must be either a Tensor or a tuple of Tensors but the "
-                            f"given {what} "
-                            f"has type {type(t)}.")
+                raise TypeError(f"The {what} given to {function} must be a Tensor or a tuple of Tensors, "
+                                f"element {i} has type {type(t)}.")
+            raise TypeError(f"The {what} given to {function} must be a Tensor or a tuple of Tensors, "
+                            f"not {type(t)}.")
     return is_tuple, values
 
 
@@ -69,8 +67,8 @@ def _filled(grads: tuple, inputs: tuple, strict: bool, stage: str, create: bool 
             if strict:
                 if stage == "back":
                     raise RuntimeError(
-                        f"The output of the user-provided function is independent of input {i}. This is not allowed "
-                        "in strict mode.")
+                        f"The output of the function is independent of input {i}, which strict mode "
+                        "forbids.")
                 raise RuntimeError(
                     f"The gradient of the user-provided function is independent of input {i}, so its second "
                     "derivative is zero. "
@@ -178,7 +176,7 @@ def jacobian(func: Callable, inputs: Any, create_graph: bool = False, strict: bo
     [[2.0, 0.0], [0.0, 4.0]]
     """
     if strategy not in ("forward-mode", "reverse-mode"):
-        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has '
+        raise AssertionError('strategy must be "forward-mode" or "reverse-mode". Hint: If your function has '
                              'more '
                              'outputs than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use '
                              '"reverse-mode".')
@@ -193,9 +191,8 @@ def jacobian(func: Callable, inputs: Any, create_graph: bool = False, strict: bo
                                'together (yet). Please either set `strict=False` or `strategy="reverse-mode"`.')
         return _forward_jacobian(func, inputs)
     if strict and vectorize:
-        raise RuntimeError("torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
-                           "supported together. "
-                           "Please either set `strict=False` or `vectorize=False`.")
+        raise RuntimeError("torch.autograd.functional.jacobian: strict=True looks at each output by itself, "
+                           "vectorize=True at all of them together: set one of them to False.")
     with enable_grad():
         is_in, given = _as_tuple(inputs, "inputs", "jacobian")
         prepared = _prepared(given, create_graph)
@@ -287,7 +284,7 @@ def hessian(func: Callable, inputs: Any, create_graph: bool = False, strict: boo
     """
     is_in, given = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
-        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+        raise AssertionError('strategy must be "forward-mode" or "reverse-mode".')
     checked = _scalar(func, "hessian")
 
     def gradient(*xs: Any) -> Any:

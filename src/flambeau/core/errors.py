@@ -150,7 +150,7 @@ def inference_save_error() -> RuntimeError:
 
 def inference_inplace_error() -> RuntimeError:
     return AutogradError(
-        "Inplace update to inference tensor outside inference mode. The tensor was made inside "
+        "Inplace update to inference tensor outside InferenceMode. The tensor was made inside "
         "torch.inference_mode(). Make a clone() of it and change that, or use torch.no_grad() where it is made.")
 
 

@@ -84,7 +84,7 @@ def where(condition: np.ndarray, self: np.ndarray, other: np.ndarray) -> np.ndar
     if condition.dtype != np.bool_:
         if condition.dtype != np.uint8:
             raise RuntimeError(
-                f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype.name}"
+                f"where: the condition must be a boolean tensor, this one has dtype {condition.dtype.name}"
             )
         condition = condition.astype(np.bool_)
     try:

@@ -185,8 +185,8 @@ def repeat_interleave(
             raise RuntimeError(f"repeats must be 0-dim or 1-dim tensor, got {repeats.ndim} dimensions")
         if repeats.size != 1 and repeats.size != array.shape[dim]:
             raise RuntimeError(
-                f"repeats must have the same size as input along dim, but got repeats.size(0) = "
-                f"{repeats.size} and input.size({dim}) = {array.shape[dim]}"
+                f"repeats must have one number for each of the {array.shape[dim]} slices along "
+                f"dim {dim}, it has {repeats.size}"
             )
         if (repeats < 0).any():
             raise RuntimeError("repeats can not be negative")

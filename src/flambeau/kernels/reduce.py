@@ -204,7 +204,7 @@ def nanmean(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dty
         RuntimeError: a is neither floating nor complex.
     """
     if a.dtype.kind in "biu":
-        raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {a.dtype.name}")
+        raise RuntimeError(f"nanmean(): the input must have a floating point or complex dtype, not {a.dtype.name}")
     total = nansum(a, dim, keepdim, dtype)
     count = sum(~np.isnan(a), dim, keepdim)
     return np.asarray(np.divide(total, count.astype(total.dtype)))
@@ -223,8 +223,8 @@ def _check_not_empty(name: str, a: np.ndarray, axes: tuple[int, ...] | None) -> 
         return
     if axes is None:
         raise RuntimeError(
-            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction "
-            "dim with the 'dim' argument."
+            f"{name}(): a tensor of no elements needs a reduction dim: "
+            "give the 'dim' argument."
         )
     for axis in axes:
         if a.shape[axis] == 0:
@@ -285,7 +285,7 @@ def _argument(name: str, a: np.ndarray, dim: int | None, keepdim: bool, greatest
         raise RuntimeError(f"{name}(): does not support {kind} input")
     if dim is None:
         if a.size == 0:
-            raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
+            raise IndexError(f"{name}(): a tensor of no elements needs a reduction dim.")
         out = _arg_last(np.ravel(a), 0, greatest)
         return out.reshape((1,) * a.ndim) if keepdim else out
     dim = normalize_dim(dim, a.ndim)

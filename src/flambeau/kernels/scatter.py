@@ -344,7 +344,7 @@ def index_copy(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -
     dim = normalize_dim(dim, a.ndim)
     index = _vector("index_copy", index, int32=False)
     if a.ndim and source.ndim and a.ndim != source.ndim:
-        raise IndexError("index_copy_(): When source and destination are not scalars, their dimensionality must match. "
+        raise IndexError("index_copy_(): Source and destination must have the same number of dimensions. "
                          f"Source dimensionality ({source.ndim}), destination dimensionality ({a.ndim})")
     _check_slice_dtype("index_copy", a, source)
     _check_slices("index_copy", a, dim, index, source)
@@ -388,7 +388,7 @@ def index_reduce(
         RuntimeError, IndexError: as `index_add`; RuntimeError for an unknown reduction.
     """
     if reduce not in REDUCTIONS or reduce == "sum":
-        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+        raise RuntimeError(f"index_reduce(): reduce must be prod, mean, amax or amin, not {reduce}.")
     return scatter_reduce(a, dim, index_grid(a, dim, index, source), source, reduce, include_self)
 
 
@@ -479,7 +479,7 @@ def take_along_dim(a: np.ndarray, indices: np.ndarray, dim: int | None = None) -
         a, indices, dim = a.reshape(-1), indices.reshape(-1), 0
     if a.ndim != indices.ndim:
         raise RuntimeError(
-            "take_along_dim(): input and indices should have the same number of dimensions, but got "
+            "take_along_dim(): input and indices must have equally many dimensions, these have "
             f"{a.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
     dim = normalize_dim(dim, a.ndim)

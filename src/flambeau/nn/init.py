@@ -61,7 +61,7 @@ def trunc_normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -
                   generator: Any = None) -> Any:
     """Normal, cut to [a, b]: values outside are drawn again."""
     if mean < a - 2 * std or mean > b + 2 * std:
-        warn_user("mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
+        warn_user("trunc_normal_: the mean lies more than 2 std from [a, b]. The distribution of "
                   "values may be incorrect.")
 
     def cdf(x: float) -> float:
@@ -145,7 +145,7 @@ def _calculate_fan_in_and_fan_out(tensor: Any) -> tuple[int, int]:
     """How many inputs reach an output element, and how many outputs an input element reaches."""
     sizes = tuple(tensor.shape)
     if len(sizes) < 2:
-        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+        raise ValueError("Fan in and fan out need a weight of at least 2 dimensions")
     field = math.prod(sizes[2:])
     return sizes[1] * field, sizes[0] * field
 

@@ -178,8 +178,8 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> Any:
-        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer. Was it loaded from the "
-                           "checkpoint of a lazy layer that never ran? " + _WHAT_TO_DO)
+        raise RuntimeError("This uninitialized parameter has no shape yet: the first forward call gives it one. Was it "
+                           "loaded from the checkpoint of a lazy layer that never ran? " + _WHAT_TO_DO)
 
     def share_memory_(self) -> Any:
         """Raises: there is no memory to share."""

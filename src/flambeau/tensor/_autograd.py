@@ -64,7 +64,7 @@ class Autograd:
         """
         if not requires(self):
             raise AutogradError(
-                "cannot register a hook on a tensor that doesn't require gradient: no gradient will be computed for "
+                "cannot register a hook: the tensor doesn't require gradient: no gradient will be computed for "
                 "it. Call "
                 "requires_grad_() first.")
         handle = TensorHookHandle()
@@ -78,7 +78,7 @@ class Autograd:
             RuntimeError: the tensor does not require grad, or is not a leaf.
         """
         if not requires(self):
-            raise AutogradError("cannot register a hook on a tensor that doesn't require gradient")
+            raise AutogradError("cannot register a hook: the tensor doesn't require gradient")
         if grad_fn(self) is not None:
             raise AutogradError("post accumulate grad hooks cannot be registered on non-leaf tensors: only leaves "
                                 "accumulate "

@@ -176,7 +176,7 @@ class Conversions:
     def __contains__(self: Any, element: Any) -> bool:
         if not isinstance(element, TensorBase) and number_dtype(element) is None:
             raise RuntimeError(
-                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+                f"`in` on a tensor takes a tensor or a number, not a {type(element)}.")
         return bool(values(self == element, "Tensor.__contains__()").any())
 
     # ------------------------------------------------------------------------------- text

@@ -32,7 +32,7 @@ class DLPack:
     def __dlpack__(self: Any, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
                    copy: bool | None = None) -> Any:
         if requires(self):
-            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+            raise BufferError("A tensor that requires gradient cannot be exported: use tensor.detach()")
         if stream not in (None, -1):
             raise TypeError("stream must be None for a tensor on the CPU")
         a = array_of(self)

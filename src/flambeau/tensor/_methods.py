@@ -295,7 +295,7 @@ class Methods(Hot):
 
     def __invert__(self) -> Any:
         if state.is_float(dtype_of(self)):
-            raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+            raise TypeError("~ is bitwise: it is only implemented on integer and boolean tensors")
         return apply1(BITWISE_NOT, self)
 
     def abs(self) -> Any:

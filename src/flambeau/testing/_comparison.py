@@ -74,7 +74,7 @@ def assert_close(
     >>> flambeau.testing.assert_close(flambeau.tensor([1.0]), flambeau.tensor([1.0 + 1e-7]))
     """
     if (rtol is None) != (atol is None):
-        raise ValueError("Both 'rtol' and 'atol' must be either specified or omitted, but got no "
+        raise ValueError("Give both 'rtol' and 'atol' or neither: there is no "
                          f"{'rtol' if rtol is None else 'atol'}.")
     rules = _Rules(allow_subclasses=allow_subclasses, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device,
                    check_dtype=check_dtype, check_layout=check_layout, check_stride=check_stride)

@@ -179,7 +179,7 @@ def checkpoint(function: Callable, *args: Any, use_reentrant: bool | None = None
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs) + ". With use_reentrant=True pass arguments of "
                          "the function by position, or use use_reentrant=False.")
     if context_fn is not noop_context_fn or debug:
-        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        raise ValueError("`context_fn` and `debug` need use_reentrant=False.")
     return CheckpointFunction.apply(function, preserve, *args)
 
 

@@ -150,8 +150,8 @@ class _BackwardHook:
                 out = out if isinstance(out, tuple) else (out,)
                 if len(out) != len(given):
                     raise RuntimeError(
-                        f"Backward hook returned an invalid number of grad_input, got {len(out)}, but "
-                        f"expected {len(given)}")
+                        f"A full backward hook returned {len(out)} grad_input, the module has "
+                        f"{len(given)}")
                 given = out
         self.grad_outputs = None
         return tuple(given[i] for i in self.input_index)
@@ -177,8 +177,8 @@ class _BackwardHook:
             if out is not None:
                 out = out if isinstance(out, tuple) else (out,)
                 if len(out) != self.n_outputs:
-                    raise RuntimeError("Backward pre hook returned an invalid number of grad_output, got "
-                                       f"{len(out)}, but expected {self.n_outputs}")
+                    raise RuntimeError("A full backward pre hook returned "
+                                       f"{len(out)} grad_output, the module has {self.n_outputs}")
                 self.grad_outputs = out
         local = tuple(self.grad_outputs[i] for i in self.output_index)
         if not self.inputs_differentiable:

@@ -77,10 +77,10 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 raise RuntimeError("Input and target should have the same size in the batch dimension, got "
                                    f"{input_.size(0)} and {target_.size(0)}.")
             if input_.dim() != 2:
-                raise RuntimeError(f"1D target tensor expects 2D input tensors, but found inputs with size {input_.size()}")
+                raise RuntimeError(f"A 1D target goes with a 2D input, this one has size {input_.size()}")
         elif dims == 0:
             if input_.dim() != 1:
-                raise RuntimeError(f"0D target tensor expects 1D input tensors, but found inputs with size {input_.size()}")
+                raise RuntimeError(f"A 0D target goes with a 1D input, this one has size {input_.size()}")
         else:
             raise RuntimeError(f"0D or 1D target tensor expected, multi-target not supported; got shape {target_.size()}")
         x = input_ if dims == 1 else input_.unsqueeze(0)

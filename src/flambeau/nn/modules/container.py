@@ -119,13 +119,13 @@ class Sequential(_Numbered):
 
     def __add__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is "
+            raise ValueError(f"+ joins two Sequential modules, but the other is {type(other)} is "
                              "given.")
         return Sequential(*self, *other)
 
     def __iadd__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
-            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is "
+            raise ValueError(f"+ joins two Sequential modules, but the other is {type(other)} is "
                              "given.")
         return self.extend(other)
 
@@ -174,7 +174,7 @@ class ModuleList(_Numbered):
     def extend(self, modules: Iterable[Any]) -> ModuleList:
         """Add modules at the end."""
         if not isinstance(modules, Iterable):
-            raise TypeError("ModuleList.extend should be called with an iterable, but got "
+            raise TypeError("ModuleList.extend takes an iterable of modules, not "
                             f"{type(modules).__name__}")
         for module in list(modules):
             self.append(module)
@@ -271,7 +271,7 @@ class ModuleDict(Module):
 def _pairs(source: Any, what: str) -> list[tuple[str, Any]]:
     """(key, value) of a mapping in its own order, of a Module(Parameter)Dict, or of an iterable of pairs."""
     if not isinstance(source, Iterable):
-        raise TypeError(f"{what}.update should be called with an iterable of key/value pairs, but got "
+        raise TypeError(f"{what}.update takes a mapping or an iterable of key/value pairs, not "
                         f"{type(source).__name__}")
     if isinstance(source, (Mapping, ModuleDict, ParameterDict)):
         return list(source.items())
@@ -341,7 +341,7 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> ParameterList:
         """Add values at the end."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError("ParameterList.extend should be called with an iterable, but got "
+            raise TypeError("ParameterList.extend takes an iterable of parameters, not "
                             f"{type(values).__name__}")
         for value in list(values):
             self.append(value)

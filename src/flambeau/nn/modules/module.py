@@ -136,9 +136,8 @@ class Module(Hooks, State, Conversion, Walk):
                 "None required)")
         if param.grad_fn is not None:
             raise ValueError(
-                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
-                f"explicitly. To express '{name}' as a function of another Tensor, compute the value in the "
-                "forward() method.")
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. A parameter is created, not computed: "
+                f"if '{name}' depends on other tensors, compute it in forward(), or register a parametrization.")
         if _registration.parameters:
             param = replaced(_registration.parameters, self, name, param)
         self._parameters[name] = param

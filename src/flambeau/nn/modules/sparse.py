@@ -26,7 +26,7 @@ def _table(num: int, dim: int, padding_idx: int | None) -> int | None:
 
 def _check_weight(weight: Any, num: int, dim: int) -> None:
     if list(weight.shape) != [num, dim]:
-        raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim: "
+        raise AssertionError("The weight must have shape (num_embeddings, embedding_dim): "
                              f"{list(weight.shape)} is not [{num}, {dim}]")
 
 
@@ -37,7 +37,7 @@ class Embedding(Module):
         padding_idx: a row that starts as zeros and gets no gradient.
         max_norm: rows that are looked up are first shrunk, in place, to at most this norm_type-norm.
         scale_grad_by_freq: gradients are divided by how often a row occurs in the batch.
-        sparse: accepted; the gradient is dense all the same, or the function says that it is not supported.
+        sparse: the gradient of the weight is a sparse tensor, for SGD, Adagrad and SparseAdam.
 
     Initial values are standard normal.
     """

@@ -214,7 +214,7 @@ class TransformerEncoder(Module):
         self.use_nested_tensor = enable_nested_tensor and not why
         self.mask_check = mask_check
         if enable_nested_tensor and why:
-            warn_user(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {why}. Results are "
+            warn_user(f"enable_nested_tensor is True, but nested tensors cannot be used here: {why}. Results are "
                       "the same; enable_nested_tensor=False silences this.")
 
     def forward(self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None) -> Any:

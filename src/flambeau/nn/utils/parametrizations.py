@@ -58,7 +58,7 @@ class _Orthogonal(Module):
     def __init__(self, weight: Any, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
         super().__init__()
         if weight.is_complex() and orthogonal_map == "householder":
-            raise ValueError("The householder parametrization does not support complex tensors.")
+            raise ValueError("householder works on real tensors, not complex ones.")
         self.shape = weight.shape
         self.orthogonal_map = orthogonal_map
         if use_trivialization:
@@ -138,7 +138,7 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None 
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if weight.size(-2) == weight.size(-1) or weight.is_complex() else "householder"
     if orthogonal_map not in _MAPS:
-        raise ValueError('orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: '
+        raise ValueError('orthogonal_map is "matrix_exp", "cayley" or "householder". Got: '
                          f"{orthogonal_map}")
     made = _Orthogonal(weight, orthogonal_map, use_trivialization=use_trivialization)
     return parametrize.register_parametrization(module, name, made, unsafe=True)
@@ -190,7 +190,7 @@ class _SpectralNorm(Module):
         if dim >= ndim or dim < -ndim:
             raise IndexError(f"Dimension out of range (expected to be in range of [-{ndim}, {ndim - 1}] but got {dim})")
         if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueError(f"n_power_iterations must be positive, not {n_power_iterations}")
         self.dim = dim if dim >= 0 else dim + ndim
         self.eps = eps
         if ndim > 1:

@@ -84,7 +84,7 @@ class ParametrizationList(ModuleList):
                     except NotImplementedError:
                         pass
         if not isinstance(new, (Tensor, Sequence)):
-            raise ValueError("'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). Got "
+            raise ValueError("right_inverse must return a Tensor or a list or tuple of tensors. Got "
                              f"{type(new).__name__}")
         self.is_tensor = isinstance(new, Tensor)
         self.ntensors = 1 if self.is_tensor else len(new)
@@ -95,7 +95,7 @@ class ParametrizationList(ModuleList):
         else:
             for i, value in enumerate(new):
                 if not isinstance(value, Tensor):
-                    raise ValueError("'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
+                    raise ValueError("right_inverse must return a Tensor or a list or tuple of tensors. "
                                      f"Got element {i} of the sequence with type {type(value).__name__}.")
                 if isinstance(original, Parameter):
                     value = Parameter(value.detach(), original.requires_grad)
@@ -119,8 +119,8 @@ class ParametrizationList(ModuleList):
             if not isinstance(value, Sequence):
                 raise ValueError(f"'right_inverse' must return a sequence of tensors. Got {type(value).__name__}.")
             if len(value) != self.ntensors:
-                raise ValueError("'right_inverse' must return a sequence of tensors of length "
-                                 f"{self.ntensors}. Got a sequence of length {len(value)}.")
+                raise ValueError("right_inverse must return as many tensors as before, "
+                                 f"{self.ntensors}. Got {len(value)}.")
             for i, v in enumerate(value):
                 _take(getattr(self, f"original{i}"), v, f"right_inverse, tensor {i}")
 
@@ -225,7 +225,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
                     raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}")
                 for what in ("dtype", "shape"):
                     if getattr(back, what) != getattr(before, what):
-                        raise ValueError(f"The tensor returned by parametrization.right_inverse must have the same {what} "
+                        raise ValueError(f"parametrization.right_inverse must return a tensor of the same {what} "
                                          f"as {tensor_name}, unless `unsafe` flag is enabled: got {getattr(back, what)} "
                                          f"for {getattr(before, what)}")
         module.parametrizations[tensor_name].append(parametrization)
@@ -240,7 +240,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
         _inject_property(module, tensor_name)
         module.parametrizations[tensor_name] = made
     else:
-        raise ValueError(f"Module '{module}' does not have a parameter, a buffer, or a parametrized element with name "
+        raise ValueError(f"Module '{module}' has no parameter, buffer or parametrized tensor named "
                          f"'{tensor_name}'")
     return module
 

@@ -129,8 +129,8 @@ class PruningContainer(BasePruningMethod):
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and self._tensor_name != method._tensor_name:
-            raise ValueError("Can only add pruning methods acting on the parameter named "
-                             f"'{self._tensor_name}' to PruningContainer {self}. Found '{method._tensor_name}'")
+            raise ValueError("PruningContainer: its methods all act on the parameter "
+                             f"'{self._tensor_name}', this one on '{method._tensor_name}'")
         self._pruning_methods += (method,)
 
     def __len__(self) -> int:
@@ -230,7 +230,7 @@ class _Structured(BasePruningMethod):
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
         if t.dim() <= 1:
-            raise ValueError("Structured pruning can only be applied to multidimensional tensors. Found tensor of shape "
+            raise ValueError("Structured pruning needs a tensor of at least 2 dimensions. Found tensor of shape "
                              f"{t.shape} with {t.dim()} dims")
         if self.dim >= t.dim() or self.dim < -t.dim():
             raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
@@ -391,7 +391,7 @@ def _check_amount(amount: Any) -> None:
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if (isinstance(amount, numbers.Integral) and amount < 0) or (
             not isinstance(amount, numbers.Integral) and not 0.0 <= float(amount) <= 1.0):
-        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
+        raise ValueError(f"amount={amount} should be a fraction in [0, 1] or a number of elements (a non-negative integer)")
 
 
 def _count(amount: Any, n: int) -> int:

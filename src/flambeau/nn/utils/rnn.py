@@ -48,9 +48,8 @@ class PackedSequence(PackedSequence_):
         if unsorted_indices is None:
             unsorted_indices = invert_permutation(sorted_indices)
         if batch_sizes.device.type != "cpu":
-            raise ValueError("batch_sizes should always be on CPU. Instances of PackedSequence should never be created "
-                             "manually. They should be instantiated by functions like pack_sequence and "
-                             f"pack_padded_sequence; got a tensor on {batch_sizes.device}")
+            raise ValueError("batch_sizes should always be on CPU, this tensor is on "
+                             f"{batch_sizes.device}. Have pack_sequence or pack_padded_sequence make the PackedSequence.")
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def __reduce__(self) -> Any:

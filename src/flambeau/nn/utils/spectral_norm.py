@@ -18,7 +18,7 @@ class SpectralNorm:
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         if n_power_iterations <= 0:
-            raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
+            raise ValueError(f"n_power_iterations must be positive, not {n_power_iterations}")
         self.name = name
         self.dim = dim
         self.n_power_iterations = n_power_iterations
@@ -48,14 +48,14 @@ class SpectralNorm:
         """Rename the parameter, make the vectors and add the hook."""
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, SpectralNorm) and hook.name == name:
-                raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+                raise RuntimeError(f"There is a spectral_norm hook already on the parameter {name}")
         fn = SpectralNorm(name, n_power_iterations, dim, eps)
         weight = module._parameters[name]
         if weight is None:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
         if is_lazy(weight):
-            raise ValueError("The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run "
-                             "the dummy forward before applying spectral normalization")
+            raise ValueError("spectral_norm cannot work on uninitialized parameters. Call the module "
+                             "once, so that it makes them, and apply spectral_norm then")
         with flambeau.no_grad():
             h, w = fn.reshape_weight_to_matrix(weight).size()
             u = F.normalize(weight.new_empty(h).normal_(0, 1), dim=0, eps=eps)

@@ -35,12 +35,12 @@ class WeightNorm:
         """Replace a parameter by two, and add the hook."""
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, WeightNorm) and hook.name == name:
-                raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
+                raise RuntimeError(f"There is a weight_norm hook already on the parameter {name}")
         fn = WeightNorm(name, dim)
         weight = getattr(module, name)
         if is_lazy(weight):
-            raise ValueError("The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the "
-                             "dummy forward before applying weight normalization")
+            raise ValueError("weight_norm cannot work on uninitialized parameters. Call the module once, "
+                             "so that it makes them, and apply weight_norm then")
         del module._parameters[name]
         module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, fn.dim).data))
         module.register_parameter(name + "_v", Parameter(weight.data))

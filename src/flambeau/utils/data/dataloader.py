@@ -227,7 +227,7 @@ def _context(value: Any, num_workers: int) -> Any:
     if isinstance(value, str):
         methods = multiprocessing.get_all_start_methods()
         if value not in methods:
-            raise ValueError("multiprocessing_context option should specify a valid start method in "
+            raise ValueError("multiprocessing_context must name a start method among "
                              f"{methods}, but got multiprocessing_context={value!r}")
         value = multiprocessing.get_context(value)
     if not isinstance(value, BaseContext):

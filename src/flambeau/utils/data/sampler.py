@@ -57,8 +57,8 @@ class RandomSampler(Sampler[int]):
         if not isinstance(replacement, bool):
             raise TypeError(f"replacement should be a boolean value, but got replacement={replacement}")
         if not isinstance(self.num_samples, int) or self.num_samples <= 0:
-            raise ValueError("num_samples should be a positive integer value, but got "
-                             f"num_samples={self.num_samples}"
+            raise ValueError("num_samples must be a positive integer value, not "
+                             f"{self.num_samples}"
                              + (": the data set is empty" if num_samples is None else ""))
 
     @property
@@ -105,13 +105,13 @@ class WeightedRandomSampler(Sampler[int]):
     def __init__(self, weights: Sequence[float], num_samples: int, replacement: bool = True,
                  generator: Any = None) -> None:
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
-            raise ValueError("num_samples should be a positive integer value, but got "
-                             f"num_samples={num_samples}")
+            raise ValueError("num_samples must be a positive integer value, not "
+                             f"{num_samples}")
         if not isinstance(replacement, bool):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         self.weights = flambeau.as_tensor(weights, dtype=flambeau.double)
         if self.weights.dim() != 1:
-            raise ValueError("weights should be a 1d sequence but given weights have shape "
+            raise ValueError("weights must be a 1d sequence, these have shape "
                              f"{tuple(self.weights.shape)}")
         self.num_samples = num_samples
         self.replacement = replacement
@@ -138,8 +138,8 @@ class BatchSampler(Sampler[list]):
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
-            raise ValueError("batch_size should be a positive integer value, but got "
-                             f"batch_size={batch_size}")
+            raise ValueError("batch_size must be a positive integer value, not "
+                             f"{batch_size}")
         if not isinstance(drop_last, bool):
             raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
         self.sampler = sampler

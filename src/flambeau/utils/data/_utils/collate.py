@@ -15,7 +15,7 @@ from flambeau.tensor import Tensor
 from . import worker
 
 _TEXT_KINDS = "SUOa"
-_WHAT = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+_WHAT = "default_collate: the batch must hold tensors, NumPy arrays, numbers, dicts, lists or strings; found {}"
 
 
 def default_convert(data: Any) -> Any:
