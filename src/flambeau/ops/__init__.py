@@ -19,7 +19,8 @@ from . import finite_differences, linalg_householder, linalg_ldl, linalg_lowrank
 from . import convolution_general, fake_quantize, segments, torch_forms  # noqa: F401
 from . import native_norms, norms_named, recurrent_functions, torch_activations, torch_losses, torch_windows  # noqa: F401
 from . import batch_rows  # noqa: F401
+from ._aten import aten
 from ._record import KERNEL, PRIMITIVES, REGISTRY, Record, Sample, call, composite, ops, primitive, public
 
-__all__ = ["KERNEL", "PRIMITIVES", "REGISTRY", "Record", "Sample", "arithmetic", "call", "composite", "creation",
+__all__ = ["KERNEL", "PRIMITIVES", "REGISTRY", "Record", "Sample", "arithmetic", "aten", "call", "composite", "creation",
            "engine_ops", "fills", "indexing_basic", "ops", "primitive", "public", "ranges", "reduction"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau._unavailable import no_attribute
 
-_SUBMODULES = ("checkpoint", "data", "dlpack", "hooks", "tensorboard")
+_SUBMODULES = ("checkpoint", "data", "dlpack", "flop_counter", "hooks", "tensorboard")
 _LATER = {
     "cpp_extension": "there is no C++ extension interface: write operators in Python, see "
                      "docs/adding-an-operator.md",

@@ -76,6 +76,31 @@ class _Keep(Function):
         return flag.clone()
 
 
+class _Values:
+    """What a second run gave, for one backward call: each value is given up soon after it is read.
+
+    Not at once: the formulas of one node may read a value more than once.
+    """
+
+    LAST = 4
+
+    def __init__(self, values: dict[int, Any]) -> None:
+        self.values = values
+        self.last: dict[int, Any] = {}
+
+    def has(self, index: int) -> bool:
+        """Whether the value is still there."""
+        return index in self.values or index in self.last
+
+    def take(self, index: int) -> Any:
+        """The value, which is kept until a few others are read."""
+        value = self.values.pop(index) if index in self.values else self.last.pop(index)
+        self.last[index] = value
+        if len(self.last) > self.LAST:
+            del self.last[next(iter(self.last))]
+        return value
+
+
 class _Region:
     def __init__(self, again: Callable, args: tuple, check: bool, debug: bool, early_stop: bool) -> None:
         self.again, self.check, self.early_stop = again, check, early_stop
@@ -110,16 +135,13 @@ class _Region:
 
     def unpack(self, slot: _Slot) -> TensorBase:
         call = current_call()
-        values: dict[int, Any]
         if call is None:                    # saved values are looked at outside backward
-            values = self.run()
-        else:
-            notes = notes_of(call)
-            found = notes.get(self)
-            if found is None or slot.index not in found:
-                found = notes[self] = self.run()
-            values = found
-        return values.pop(slot.index)
+            return self.run()[slot.index]
+        notes = notes_of(call)
+        found: _Values | None = notes.get(self)
+        if found is None or not found.has(slot.index):
+            found = notes[self] = _Values(self.run())
+        return found.take(slot.index)
 
     def run(self) -> dict[int, Any]:
         """The saved tensors, by number, from a second run."""
