@@ -146,7 +146,7 @@ def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
     # Solved for D, both are:
     n = (((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5 - (1 + 2 * diag)) / 2
     eps = flambeau.finfo(vec.dtype).eps if vec.is_floating_point() else 1e-7
-    if not round(n) - n < eps:
+    if abs(round(n) - n) > eps:
         raise ValueError(f"The size of last dimension is {vec.shape[-1]}, which is not the number of entries of a "
                          "triangle: it cannot be expressed as the lower triangular part of a square D x D matrix.")
     n = round(n)
