@@ -195,13 +195,19 @@ def memory_of(t: TensorBase) -> Any:
     a = t._array
     if a is None:
         m = t._lazy
-        a = m if m.device is META or type(m) is state.sparse else m.materialise(t)
+        a = m if m.device is META or type(m) is state.sparse or hasattr(m, "operate") else m.materialise(t)
     return a
 
 
 def remake(kept: Any) -> TensorBase:
     """A tensor of what `memory_of` gave."""
-    return make(kept) if type(kept) is state.array else make_lazy(kept)
+    return make_lazy(kept) if is_lazy(kept) else make(kept)
+
+
+def is_lazy(kept: Any) -> bool:
+    """Whether this is no array (or NumPy scalar), but stands for one: of a meta or sparse tensor."""
+    t = type(kept)
+    return t is not state.array and (t is state.sparse or getattr(kept, "device", None) is META)
 
 
 def copied(kept: Any) -> Any:
@@ -219,7 +225,7 @@ def set_array(t: TensorBase, array: Any) -> None:
 
 def set_memory(t: TensorBase, kept: Any) -> None:
     """Give t what `memory_of` gave for another tensor."""
-    if type(kept) is state.array:
+    if not is_lazy(kept):
         set_array(t, kept)
     else:
         t._array = None

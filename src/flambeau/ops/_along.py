@@ -63,7 +63,7 @@ PICK_ANY = primitive("pick_any", lambda a, index, dim: _pick(a, index, dim, True
 def selection(name: str, kernel: Any, params: tuple, node: str | None = None) -> Op:
     """A primitive with outputs (values, indices) that picks one element of each line: params[...] has dim, keepdim."""
     return primitive(name, kernel, params=params, outputs=(True, False), node=node,
-                     meta=reduced(dim=len(params) - 2, index=True), expr=KERNEL,
+                     meta=reduced(dim=len(params) - 2, keepdim=len(params) - 1, index=True), expr=KERNEL,
                      self=lambda xp, g, out1, self_shape, dim, keepdim: xp.place(g, out1, self_shape, dim, keepdim))
 
 

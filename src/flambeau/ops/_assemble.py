@@ -11,7 +11,18 @@ import numpy as np
 from flambeau.core.apply import constant
 from flambeau.core.errors import not_a_tensor
 from flambeau.core.inplace import apply_inplace1, apply_inplace2, check_writable
-from flambeau.core.objects import TensorBase, array_of, cell_of, dtype_of, make, requires, set_array, shape_of
+from flambeau.core.objects import (
+    TensorBase,
+    array_of,
+    cell_of,
+    dtype_of,
+    make,
+    make_lazy,
+    memory_of,
+    requires,
+    set_memory,
+    shape_of,
+)
 from flambeau.core.op import slot
 from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled, state
@@ -20,6 +31,8 @@ from flambeau.kernels.layout import surely_overlap
 from flambeau.kernels.services import refuse_cast
 
 from ._decode import parameter_names
+from ._lazy import is_meta
+from ._meta import Meta
 from ._record import REGISTRY, Record
 from ._whole import alone
 
@@ -42,14 +55,17 @@ def write_out(name: str, out: Any, result: Any) -> Any:
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, and an argument "
             "here requires grad. Call it without out=, or under torch.no_grad().")
-    a, r = array_of(out), array_of(result)
+    a, r = memory_of(out), memory_of(result)
+    if type(a) is not type(r):
+        raise RuntimeError(f"{name}(): out= is on {out.device} and the result on {result.device}: expected both on the same "
+                           "device. Make out= with device=.")
     refuse_cast(r.dtype, a.dtype)
     if a.shape != r.shape:
         if a.size:
             warn_user(
                 f"An output with one or more elements was resized: out= has shape {list(a.shape)}, and the result "
                 f"has shape {list(r.shape)}. Give an empty tensor, or one of the right shape, as out=.")
-        set_array(out, np.empty(r.shape, a.dtype))
+        set_memory(out, Meta(r.shape, a.dtype) if isinstance(a, Meta) else np.empty(r.shape, a.dtype))
     apply_inplace2(_COPY, out, result)
     return out
 
@@ -153,28 +169,42 @@ def check_overlap(op: Any, self: TensorBase, others: Any) -> None:
                 "one of them.")
 
 
+def _written_inside(op: Any, self: TensorBase, compute: Callable[[Any], Any]) -> TensorBase:
+    result = compute(state.ops.clone(self) if requires(self) else self)
+    _fits(op, self, result)
+    apply_inplace2(_COPY, self, result)
+    return self
+
+
+def _fits(op: Any, self: TensorBase, result: Any) -> None:
+    """The result of an in-place operator has the tensor's shape, and a dtype of its category."""
+    if shape_of(result) != shape_of(self):
+        raise RuntimeError(
+            f"output with shape {list(shape_of(self))} doesn't match the broadcast shape {list(shape_of(result))}: "
+            f"{op.name}_ cannot change the tensor's shape. Use the out-of-place form.")
+    refuse_cast(dtype_of(result), dtype_of(self))
+
+
 def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], others: Any = ()) -> TensorBase:
     """self.op_(): the result of `compute`, a function of self's old value, is written into self.
 
     The checks come first, so that nothing is written when autograd cannot follow. When a gradient may be asked,
     `compute` gets a copy of the old value with self's history, since the memory is about to change.
     """
+    if self._array is None and hasattr(self._lazy, "operate"):      # vmap's: autograd checks the tensor inside
+        return _written_inside(op, self, compute)
     recording = grad_enabled() and (requires(self) or _asks_grad(others)) and state.is_float(dtype_of(self))
     check_writable(op, self, requires(self), recording)
     check_overlap(op, self, others)
     before = self
     if recording:
-        before = make(state.xp.clone(array_of(self)))
+        before = make_lazy(self._lazy) if is_meta(self) else make(state.xp.clone(array_of(self)))
         before._tangent = self._tangent
         if requires(self):
             node = grad_fn(self)
             before._node, before._nr, before._rg = node, self._nr, node is not None
     result = compute(before)
-    if shape_of(result) != shape_of(self):
-        raise RuntimeError(
-            f"output with shape {list(shape_of(self))} doesn't match the broadcast shape {list(shape_of(result))}: "
-            f"{op.name}_ cannot change the tensor's shape. Use the out-of-place form.")
-    refuse_cast(dtype_of(result), dtype_of(self))
+    _fits(op, self, result)
     copy = _COPY
     if op.overlap_allowed and self._array is not None and state.xp.overlaps(self._array):
         warn_user(f"Use of {op.name}_ on expanded tensors is deprecated. Please clone() the tensor before performing "

@@ -6,6 +6,8 @@ the operator's record, or for views the kernel itself (it reads no memory), and 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from flambeau.core.objects import (
     requires,
     shape_of,
 )
-from flambeau.core.op import OUT
+from flambeau.core.op import OUT, slot
 from flambeau.core.saved import save_output, save_outputs
 from flambeau.core.state import grad_enabled, set_grad_enabled, state
 from flambeau.core.views import attach_view, run_kernel, set_edge
@@ -73,10 +75,13 @@ def _one_device(op: Any, inputs: tuple, kind: int) -> None:
         if isinstance(t, TensorBase) and not is_meta(t) and not into_meta and (shape_of(t) or written):
             if kind == INPLACE and op.is_copy:
                 inputs[1]._lazy.materialise(inputs[1])
-            raise RuntimeError(
-                f"Expected all tensors to be on the same device, but {op.name}() got tensors on meta and on cpu (of shape "
-                f"{list(shape_of(t))}): Tensor on device meta is not on the expected device cpu. Move one of them with "
-                ".to('meta').")
+            raise _device_error(op.name, t)
+
+
+def _device_error(name: str, t: TensorBase) -> RuntimeError:
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but {name}() got tensors on meta and on cpu (of shape "
+        f"{list(shape_of(t))}): Tensor on device meta is not on the expected device cpu. Move one of them with .to('meta').")
 
 
 # ------------------------------------------------------------------------------------------------- shape, dtype, strides
@@ -256,6 +261,74 @@ def _write(op: Any, inputs: tuple, params: Any) -> Any:
     if mask & OUT_BIT:
         save_output(n, target, m)
     return target
+
+
+# ------------------------------------------------------------------------------------------------- whole functions
+
+
+def with_rule(fn: Callable, rule: Callable) -> Callable:
+    """fn, answered by a shape rule when an argument is a meta tensor: for functions that look at values on their way."""
+
+    @functools.wraps(fn)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        given = _tensors((*args, *kwargs.values()))
+        if not any(is_meta(t) for t in given):
+            return fn(*args, **kwargs)
+        return standing_for(given, rule(*[_arguments(a) for a in args], **{k: _arguments(v) for k, v in kwargs.items()}),
+                            fn.__name__)
+
+    return function
+
+
+def _tensors(values: Any) -> list:
+    found = []
+    for v in values:
+        if isinstance(v, TensorBase):
+            found.append(v)
+        elif isinstance(v, (tuple, list)):
+            found.extend(_tensors(v))
+    return found
+
+
+def _arguments(value: Any) -> Any:
+    """An argument with Metas in the place of tensors."""
+    if isinstance(value, (tuple, list)):
+        return type(value)(_arguments(v) for v in value)
+    return meta_of(value) if isinstance(value, TensorBase) else value
+
+
+def standing_for(inputs: list, made: Any, name: str = "") -> Any:
+    """Meta tensors for results that are known by shape only; their gradients have the shapes of the inputs."""
+    if isinstance(made, Meta):
+        _same_device(name, inputs)
+        out = make_lazy(made)
+        if grad_enabled() and state.is_float(made.dtype) and any(requires(t) for t in inputs):
+            _record(slot("whole"), tuple(inputs), None, [out])
+        return out
+    if isinstance(made, (tuple, list)):
+        found = [standing_for(inputs, m, name) for m in made]
+        return type(made)(found)
+    return made
+
+
+def _same_device(name: str, inputs: Sequence) -> None:
+    for t in inputs:
+        if not is_meta(t) and shape_of(t):
+            raise _device_error(name, t)
+
+
+def placed(where: TensorBase, shape: Sequence[int], dtype: np.dtype, array: Callable[[], np.ndarray]) -> TensorBase:
+    """A constant of that shape and dtype on the device of a tensor: array() computes it, on the CPU."""
+    return make_lazy(Meta(shape, dtype)) if is_meta(where) else make(array())
+
+
+def evaluated(kernel: Callable, rule: Callable, inputs: Sequence, *params: Any) -> Any:
+    """What a kernel that belongs to no graph returns, as a tensor or tensors; of meta tensors what the rule says."""
+    if any(is_meta(t) for t in inputs):
+        made = rule(*[meta_of(t) for t in inputs], *params)
+        return tuple(make_lazy(m) for m in made) if isinstance(made, (tuple, list)) else make_lazy(made)
+    found = kernel(*[memory_of(t) for t in inputs], *params)
+    return tuple(make(a) for a in found) if isinstance(found, (tuple, list)) else make(found)
 
 
 def detach(t: TensorBase) -> TensorBase:

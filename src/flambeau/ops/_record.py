@@ -23,6 +23,8 @@ from flambeau.core.state import state
 from flambeau.kernels.services import xp as kernels
 
 from ._decode import decode
+from ._lazy import with_rule
+from ._mapped import seen_mapped
 from ._whole import seen_whole
 
 ops = SimpleNamespace()      # names of formulas, on Tensors: the counterpart of `kernels`
@@ -131,6 +133,8 @@ def primitive(
         promotes: operands of different dtypes are brought to one before the kernel.
         check_float: the output's dtype may be an integer one; then nothing is recorded.
         random, may_raise, dynamic_shape: effects, for the compiler.
+        meta: shape rule: (Metas of the inputs..., params...) -> Meta of the result, or several (see `_shapes`). Pointwise
+            operators and views need none.
         differentiable: False for operators without a derivative; needed when there are no formulas.
         expr: the scalar expression for the compiler, or KERNEL.
         **formulas: one per differentiable input, (xp, g, names...): the names say what the graph saves.
@@ -216,6 +220,7 @@ def public(
     errors: Callable[[Any], Iterable[tuple[Sample, type, str]]] | None = None,
     differentiable: bool = True,
     random: bool = False,
+    meta: Callable | None = None,
 ) -> Callable[[Callable], Callable]:
     """Register a function as users see it.
 
@@ -227,6 +232,8 @@ def public(
         out: the function in namespaces takes `out=`.
         samples: makes sample calls (see `Sample`); parity, gradcheck, documentation and benchmarks use them.
         errors: makes calls that must fail: (sample, exception type, words of the message).
+        meta: shape rule of the whole function, where it looks at values on its way; called as the function is, with a
+            Meta for each tensor, it returns a Meta, or a tuple of them.
     """
 
     def add(fn: Callable) -> Callable:
@@ -238,7 +245,7 @@ def public(
         key = public_name if "torch" in namespaces or not namespaces else f"{namespaces[0]}.{public_name}"
         if key in REGISTRY:
             raise RecordError(f"{key} is registered already")
-        fn = seen_whole(key, fn)
+        fn = seen_mapped(key, seen_whole(key, fn if meta is None else with_rule(fn, meta)))
         record = Record(public_name, fn, fn.__doc__ or "", tuple(namespaces), op, method, inplace, out,
                         tuple(aliases), samples, errors, differentiable, random)
         REGISTRY[key] = record

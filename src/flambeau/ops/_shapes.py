@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.kernels import reduce as _reduce
-from flambeau.kernels.layout import CHANNELS_LAST_ORDER, contiguous_strides, normalize_dim
+from flambeau.kernels.layout import CHANNELS_LAST_ORDER, contiguous_strides
 from flambeau.kernels.promotion import promote_types
 from flambeau.kernels.services import broadcast_error, default_array_type, is_float
 
@@ -199,7 +199,7 @@ def several(*rules: Rule) -> Rule:
 def elementwise(n: int, dtype: Callable[[np.dtype], np.dtype] = same, first: bool = False) -> Rule:
     """The broadcast of the first n inputs, in their common dtype (`first`: in that of the first)."""
 
-    def rule(*args: Any) -> Meta:
+    def rule(*args: Any, **_: Any) -> Meta:
         metas = [m for m in args[:n] if m is not None]
         shape = broadcast([m.shape for m in metas])
         return Meta(shape, dtype(metas[0].dtype if first else promoted(metas)), broadcast_strides(shape, metas))
@@ -264,27 +264,6 @@ def loss(n: int, reduction: int = -1, weighted: bool = False) -> Rule:
         return m if args[reduction] == "none" else Meta((), m.dtype)
 
     return rule
-
-
-def product(*operands: int) -> Rule:
-    """The matrix product of two inputs, (*, N, K) @ (*, K, M), batches alike; more inputs only broadcast to it."""
-    i, j = operands
-
-    def rule(*args: Any) -> Meta:
-        a, b = args[i], args[j]
-        if a.dtype != b.dtype:
-            raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}")
-        if a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
-            raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and "
-                               f"{'x'.join(map(str, b.shape))})")
-        return Meta((*a.shape[:-1], b.shape[-1]), a.dtype)
-
-    return rule
-
-
-def one_dim(m: Meta, dim: int) -> int:
-    """A dimension counted from the front."""
-    return normalize_dim(dim, m.ndim)
 
 
 def resized(m: Meta, dim: int, size: int) -> Meta:

@@ -20,6 +20,7 @@ from flambeau.kernels.random import rrelu_noise
 from ._args import dim as checked_dim
 from ._args import tensor
 from ._generator import default_generator
+from ._lazy import is_meta
 from ._pointwise import fused, unary, unary_samples
 from ._record import KERNEL, call, primitive, public
 from ._shapes import elementwise, resized
@@ -506,6 +507,8 @@ def rrelu(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: 
 
 def _rrelu_training(input: Any, lower: float, upper: float, inplace: bool) -> Any:
     generator = default_generator
+    if is_meta(input):
+        return apply_inplace(RRELU, [input, input.detach()]) if inplace else apply_n(RRELU, [input, input.detach()])
     with generator.lock:
         slopes = make(rrelu_noise(generator.engine, array_of(input), lower, upper))
     if inplace:

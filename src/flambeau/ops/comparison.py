@@ -13,6 +13,7 @@ from flambeau.kernels.services import common_dtype
 
 from ._pointwise import binary, fused, tensors_only, unary
 from ._record import call, public
+from ._shapes import always, elementwise
 
 for _name, _ufunc, _symbol, _aliases in (
     ("eq", np.equal, "==", ()), ("ne", np.not_equal, "!=", ("not_equal",)), ("lt", np.less, "<", ("less",)),
@@ -89,7 +90,7 @@ def _close_samples(t: Any) -> list:
     return [call(t(3, 4), t(3, 4)), call(t(3, 4), t(4), rtol=0.5, atol=0.5)]
 
 
-@public(samples=_close_samples, differentiable=False, out=False)
+@public(meta=elementwise(2, always("?")), samples=_close_samples, differentiable=False, out=False)
 def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
     """Whether |input - other| <= atol + rtol * |other|, elementwise, with broadcasting; a bool tensor.
 
@@ -130,7 +131,7 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
     >>> flambeau.allclose(flambeau.tensor([1.]), flambeau.tensor([1.0000001]))
     True
     """
-    return bool(array_of(isclose(input, other, rtol, atol, equal_nan)).all())
+    return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
 @public(samples=lambda t: [call(t(3, 4), t(3, 4))], differentiable=False, out=False)

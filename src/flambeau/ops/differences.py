@@ -10,6 +10,7 @@ from flambeau.kernels.services import default_array_type, is_float
 
 from ._args import dim as one_dim
 from ._args import ndim, tensor
+from ._lazy import is_meta
 from ._pointwise import to_dtype
 from ._record import REGISTRY, call, ops, public
 from .cumulative import cumsum
@@ -124,10 +125,10 @@ def _check_weights(name: str, w: Any, kinds: str, what: str, n: int) -> None:
         raise RuntimeError(f"cov(): expected {name} to have one or fewer dimensions but got {name} with {ndim(w)}")
     if dtype_of(w).kind not in kinds:
         raise RuntimeError(f"cov(): expected {name} to have {what} dtype but got {name} with {dtype_of(w).name} dtype")
-    if array_of(w).size != n:
+    if w.numel() != n:
         raise RuntimeError(f"cov(): {name} needs one entry for each of the {n} observations (the columns of the "
-                           f"input), and has {array_of(w).size}.")
-    if array_of(w).size and array_of(w).min() < 0:
+                           f"input), and has {w.numel()}.")
+    if not is_meta(w) and array_of(w).size and array_of(w).min() < 0:
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
@@ -161,13 +162,14 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     if w is not None:
         w = ops.reshape(w, (-1,))
     total: Any = n if w is None else sum(w)
-    if w is not None and n and array_of(total) == 0:
+    known = not is_meta(total)
+    if w is not None and n and known and array_of(total) == 0:
         raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     center = sum(rows if w is None else rows * w, 1) / total
     divisor = total - correction
     if aweights is not None and correction != 0:
         divisor = total - correction * sum(w * ops.reshape(aweights, (-1,))) / total
-    if (array_of(divisor) if isinstance(divisor, TensorBase) else divisor) <= 0:
+    if known and (array_of(divisor) if isinstance(divisor, TensorBase) else divisor) <= 0:
         warn_user("cov(): degrees of freedom is <= 0: there are no more observations than the correction "
                   "subtracts, and the result is inf or NaN. Pass correction=0, or give more observations.")
         divisor = 0

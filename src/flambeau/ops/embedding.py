@@ -17,6 +17,7 @@ from flambeau.core.state import set_grad_enabled
 from flambeau.kernels import embedding as kernel
 
 from ._args import tensor
+from ._lazy import is_meta
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 
@@ -75,15 +76,10 @@ def _padding(value: int | None, n_rows: int) -> int:
     return int(value) % n_rows
 
 
-def _no_sparse(function: str, sparse: bool) -> None:
-    if sparse:
-        raise NotImplementedError(f"{function}: sparse=True needs gradients in sparse layout, which flambeau does not "
-                                  "have. Leave it out: the dense gradient is the same, and optimizers other than "
-                                  "SparseAdam take it.")
-
-
 def _renormalise(weight: Any, indices: TensorBase, max_norm: float, norm_type: float) -> None:
     """Scale, in place, the rows that are taken and whose norm exceeds max_norm."""
+    if is_meta(weight):
+        return
     table = array_of(weight)
     rows = np.unique(array_of(indices))
     if rows.size and (rows[0] < 0 or rows[-1] >= len(table)):
@@ -99,6 +95,12 @@ def _renormalise(weight: Any, indices: TensorBase, max_norm: float, norm_type: f
         weight.index_copy_(0, make(rows[long]), make(shorter))
     finally:
         set_grad_enabled(old)
+
+
+def _with_sparse_gradient(weight: Any, indices: TensorBase, padding: int, scale_grad_by_freq: bool) -> Any:
+    from .sparse_gradients import embedding as taken
+
+    return taken(weight, indices, padding, bool(scale_grad_by_freq))
 
 
 def _indices(t: Any, *shape: int, high: int = 4) -> Any:
@@ -122,7 +124,7 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None, max_norm:
         padding_idx: a row that gets no gradient.
         max_norm: rows taken that are longer, in the norm_type-norm, are first scaled to it, in place.
         scale_grad_by_freq: divides each row's gradient by how often it is taken.
-        sparse: not supported.
+        sparse: the gradient is a sparse tensor with the rows that were taken; SGD, Adagrad and SparseAdam take it.
 
     Returns:
         Tensor (*, D).
@@ -137,11 +139,11 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None, max_norm:
     if (not isinstance(input, TensorBase) or not isinstance(weight, TensorBase) or dtype_of(input) is not _LONG
             or len(shape_of(weight)) != 2):
         _check("embedding", input, weight)
-    if sparse:
-        _no_sparse("embedding", sparse)
     padding = -1 if padding_idx is None else _padding(padding_idx, shape_of(weight)[0])
     if max_norm is not None:
         _renormalise(weight, input, max_norm, norm_type)
+    if sparse:
+        return _with_sparse_gradient(weight, input, padding, scale_grad_by_freq)
     return apply_n(EMBEDDING, [weight, input], (padding, bool(scale_grad_by_freq)))
 
 
@@ -202,7 +204,13 @@ def _best_rows(rows: np.ndarray, bag: np.ndarray, n_bags: int) -> tuple[np.ndarr
     return best, counts == 0
 
 
-@public(namespaces=("nn.functional",), method=False, out=False, samples=lambda t: [
+def _bags_shape(input: Meta, weight: Meta, offsets: Any = None, *args: Any, include_last_offset: bool = False,
+                **kwargs: Any) -> Meta:
+    n_bags = input.shape[0] if input.ndim == 2 or offsets is None else offsets.shape[0] - bool(include_last_offset)
+    return Meta((n_bags, weight.shape[1]), weight.dtype)
+
+
+@public(namespaces=("nn.functional",), method=False, out=False, meta=_bags_shape, samples=lambda t: [
     call(_indices(t, 2, 3), t(5, 3)), call(_indices(t, 5), t(5, 3), t(values=[0, 2, 2], dtype="int64", grad=False),
         mode="sum"),
     call(_indices(t, 2, 3), t(5, 3), mode="sum", per_sample_weights=t(2, 3)),
@@ -232,7 +240,6 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
     [[2.0]]
     """
     _check("embedding_bag", input, weight)
-    _no_sparse("embedding_bag", sparse)
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"mode has to be one of sum, mean or max, got {mode!r}")
     if per_sample_weights is not None and mode != "sum":
@@ -241,6 +248,8 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
     if per_sample_weights is not None and shape_of(per_sample_weights) != shape_of(input):
         raise ValueError("embedding_bag: per_sample_weights holds one weight for each index, so its shape must be "
                          f"that of the input: {list(shape_of(per_sample_weights))} is not {list(shape_of(input))}")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights: its gradient is dense. Use sparse=False, or mode='sum'.")
     if mode == "max" and scale_grad_by_freq:
         raise RuntimeError("embedding_bag: max mode does not support scale_grad_by_freq. Use mode='sum' or 'mean', "
                            "or leave it out.")
@@ -253,7 +262,10 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
         kept = np.flatnonzero(values != padding)
         values, bag = values[kept], bag[kept]
         factors = None if factors is None else factors.index_select(0, make(kept))
-    rows = apply_n(EMBEDDING, [weight, make(values)], (-1, bool(scale_grad_by_freq)))
+    if sparse:
+        rows = _with_sparse_gradient(weight, make(values), -1, scale_grad_by_freq)
+    else:
+        rows = apply_n(EMBEDDING, [weight, make(values)], (-1, bool(scale_grad_by_freq)))
     if mode == "max":
         return _maxima(rows, bag, n_bags)
     if factors is not None:

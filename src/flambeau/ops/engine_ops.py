@@ -42,6 +42,10 @@ primitive("copy_overlapping", lambda a, b: b, inputs=("self", "src"), inplace=co
           is_copy=True, expr="src", node="CopyBackwards", self=lambda xp, g: xp.zeros_like(g),
           src=lambda xp, g: g).overlap_allowed = True
 primitive("zeros_like", np.zeros_like, differentiable=False, meta=like(), expr="0")
+# What a function that is known by its shape rule alone has in the graph, on the meta device
+primitive("whole", lambda tensors: tensors[0], inputs=("tensors",), variadic=True, expr=KERNEL, meta=like(),
+          joint=lambda xp, g, needs, inputs: [
+              xp.linked(xp.zeros_like(t), xp.sum(g)) if needed else None for t, needed in zip(inputs, needs, strict=True)])
 ops.clone = lambda t: apply1(clone, t, ("preserve",))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
-from flambeau.core.objects import TensorBase, array_of, make
+from flambeau.core.objects import TensorBase
 from flambeau.core.op import slot
 from flambeau.kernels import reduce as k
 from flambeau.kernels.pointwise import F32, F64
@@ -20,6 +20,8 @@ from . import comparison  # noqa: F401  it registers isnan and the comparisons
 from ._along import pair, selection
 from ._args import dim as one_dim
 from ._args import ndim, tensor
+from ._lazy import evaluated
+from ._meta import Meta
 from ._pointwise import call2, fused
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from ._return_types import return_type
@@ -44,8 +46,12 @@ def _count_as(winners: np.ndarray, g: np.ndarray, dim: Any, keepdim: bool) -> np
     return np.asarray(k.sum(winners, dim, keepdim)).astype(g.dtype)
 
 
+def _count_shape(winners: Meta, g: Meta, dim: Any, keepdim: bool) -> Meta:
+    return Meta(k.reduced_shape(winners.shape, dim, keepdim), g.dtype)
+
+
 def _count_tensors(winners: TensorBase, g: TensorBase, dim: Any, keepdim: bool) -> TensorBase:
-    return make(_count_as(array_of(winners), array_of(g), dim, keepdim))
+    return evaluated(_count_as, _count_shape, [winners, g], dim, keepdim)
 
 
 kernels.count_as, ops.count_as = _count_as, _count_tensors

@@ -17,6 +17,8 @@ from flambeau.core.origin import warn_user
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
+from ._lazy import is_meta, standing_for
+from ._meta import Meta
 from ._record import call, public
 
 _MODES = ("bilinear", "nearest", "bicubic")
@@ -155,6 +157,8 @@ def _taps(x: Any, size: int, mode: str, padding: str, align: bool) -> list[tuple
 
 def _sample(input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
     shape = shape_of(input)
+    if is_meta(input) or is_meta(grid):
+        return standing_for([input, grid], Meta((*shape[:2], *shape_of(grid)[1:-1]), dtype_of(input)), "grid_sample")
     inner = shape[2:]
     n, out_size = len(inner), shape_of(grid)[1:-1]
     # the grid's last axis is x, y(, z): the last dimension first

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply_n
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, make_lazy, shape_of
 from flambeau.kernels import rearrange
 from flambeau.kernels import scatter as k
 from flambeau.kernels.promotion import check_fits, number_dtype
 
 from ._args import tensor
+from ._lazy import is_meta
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
-from ._shapes import like, resized, shaped
+from ._shapes import INT64, like, resized, shaped
 
 INDEX_SELECT = primitive(
     "index_select", lambda a, index, dim: k.index_select(a, dim, index), inputs=("self", "index"), params=("dim",),
@@ -125,7 +127,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     if len(shape_of(value)) != 0:
         raise RuntimeError("index_fill_ only supports a 0-dimensional value tensor; this one has "
                            f"{len(shape_of(value))} dimension(s). Take one element of it, or use index_copy_.")
-    if not value.requires_grad:
+    if not value.requires_grad and value._array is not None:
         return apply_n(INDEX_FILL, inputs, (dim, array_of(value)[()]))
     return apply_n(INDEX_FILL_TENSOR, [*inputs, value], (dim,))
 
@@ -151,11 +153,30 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
         if int(repeats) < 0:
             raise RuntimeError("Repeats must be non-negative")
         repeats = make(np.asarray([int(repeats)], np.int64))
-    del output_size
+    if is_meta(x):
+        n = shape_of(x)[dim] if shape_of(x) else 1
+        return apply_n(INDEX_SELECT, [x, make_lazy(Meta((_repeated(n, repeats, output_size),), INT64))], (dim,))
     return apply_n(REPEAT, [x, repeats], (dim,))
 
 
-@public(method=False, namespaces=("nn.functional",), out=False, differentiable=False,
+def _repeated(n: int, repeats: TensorBase, output_size: int | None) -> int:
+    """How many slices come out."""
+    if output_size is not None:
+        return output_size
+    if is_meta(repeats):
+        raise RuntimeError("cannot repeat_interleave a meta tensor without output_size: how often each slice comes is not "
+                           "known there. Pass output_size=, the length of the result.")
+    counts = array_of(repeats)
+    return int(counts.sum()) if counts.size != 1 else n * int(counts.reshape(()))
+
+
+def _one_hot_shape(tensor: Meta, num_classes: int = -1) -> Meta:
+    if num_classes < 0:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors: one_hot needs num_classes= there")
+    return Meta((*tensor.shape, num_classes), INT64)
+
+
+@public(method=False, namespaces=("nn.functional",), out=False, differentiable=False, meta=_one_hot_shape,
         samples=lambda t: [call(t(2, 3, low=0, high=4, dtype="int64", grad=False), 5)],
         errors=lambda t: [(call(_vector(t, 3), 2), RuntimeError, "Class values must be smaller than num_classes")])
 def one_hot(tensor: Any, num_classes: int = -1) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 
 from flambeau.core.apply import apply1
 from flambeau.core.inplace import apply_inplace, apply_inplace2
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 from flambeau.kernels import indexing
@@ -20,9 +20,11 @@ from flambeau.kernels.layout import surely_overlap
 from flambeau.kernels.promotion import check_fits, number_dtype
 from flambeau.kernels.services import sum_to
 
+from . import _mapped
+from ._lazy import is_meta, placed
 from ._meta import Meta
 from ._record import KERNEL, primitive
-from ._shapes import like, shaped
+from ._shapes import like, needs_values, shaped
 
 _COPY, _ALIAS = slot("copy"), slot("alias")
 
@@ -113,13 +115,23 @@ primitive("expand_as_index", _expand_as_index, params=("shape", "plan"),
           self=lambda xp, g, self_shape: xp.sum_to(g, self_shape))
 
 
-def _plain(item: Any) -> Any:
+def _unknown(index: TensorBase, writing: bool) -> np.ndarray:
+    """A meta index as an array of its shape, whose values nobody reads: zeros in the memory of one element."""
+    d, shape = dtype_of(index), tuple(shape_of(index))
+    if (d.kind == "b" or d == np.uint8) and not writing:
+        raise needs_values("nonzero")
+    if not shape:
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors: an index without dimensions is a number")
+    return np.broadcast_to(np.zeros(1, d), shape)
+
+
+def _plain(item: Any, writing: bool = False) -> Any:
     """An item of a key without tensors: 0-d integer tensors are numbers, others arrays."""
     if isinstance(item, TensorBase):
-        a = array_of(item)
+        a = array_of(item) if not is_meta(item) else _unknown(item, writing)
         return int(a) if a.ndim == 0 and a.dtype.kind in "iu" and a.dtype != np.uint8 else a
     if type(item) is list and item and any(isinstance(x, (TensorBase, list)) for x in item):
-        return [_plain(x) for x in item]
+        return [_plain(x, writing) for x in item]
     if isinstance(item, slice):
         if any(isinstance(x, TensorBase) for x in (item.start, item.stop, item.step)):
             return slice(*[x.__index__() if isinstance(x, TensorBase) else x for x in (item.start, item.stop, item.step)])
@@ -129,11 +141,11 @@ def _plain(item: Any) -> Any:
     return item
 
 
-def parse(key: Any, shape: tuple) -> Any:
-    """The plan of a key."""
+def parse(key: Any, shape: tuple, writing: bool = False) -> Any:
+    """The plan of a key. Where it is written to, the number of places that a mask names need not be known."""
     if isinstance(key, str):
         raise TypeError(f"new(): invalid data type 'str': a tensor cannot be indexed with {key!r}")
-    key = tuple([_plain(k) for k in key]) if type(key) is tuple else _plain(key)
+    key = tuple([_plain(k, writing) for k in key]) if type(key) is tuple else _plain(key, writing)
     return indexing.parse_index(key, shape)
 
 
@@ -155,16 +167,35 @@ def _view(t: TensorBase, items: tuple) -> Any:
     return apply1(_ALIAS, t) if t is first else t
 
 
+def _no_meta(key: Any) -> None:
+    """An index on the meta device picks from no other."""
+    for item in key if isinstance(key, (tuple, list)) else (key,):
+        if is_meta(item):
+            raise RuntimeError("Expected all tensors to be on the same device, but a tensor on cpu was indexed by one on "
+                               "meta: Tensor on device meta is not on the expected device cpu.")
+
+
 def getitem(t: TensorBase, key: Any) -> Any:
     """t[key]"""
+    if state.special != 0 and _mapped.getter:
+        r = _mapped.getter[0](t, key)
+        if r is not NotImplemented:
+            return r
     plan = parse(key, shape_of(t))
     if plan.is_view:
         return _view(t, plan.basic)
+    if t._array is not None:
+        _no_meta(key)
     return apply1(INDEX, t, (plan,))
 
 
 def setitem(t: TensorBase, key: Any, value: Any) -> None:
     """t[key] = value: value is a tensor that broadcasts, or a number."""
+    if t._array is None and type(t._lazy) is state.sparse:
+        raise TypeError("Cannot assign to a sparse tensor: its positions are fixed. Write to .to_dense(), or make another one "
+                        "with torch.sparse_coo_tensor.")
+    if state.special != 0 and _mapped.setter and _mapped.setter[0](t, key, value):
+        return
     if not isinstance(value, TensorBase):
         if number_dtype(value) is None:
             raise TypeError(
@@ -175,7 +206,7 @@ def setitem(t: TensorBase, key: Any, value: Any) -> None:
         check_fits(value, dtype_of(t))
     else:
         number = None
-    plan = parse(key, shape_of(t))
+    plan = parse(key, shape_of(t), True)
     if plan.is_view:
         part = _view(t, plan.basic)
         if number is not None:
@@ -191,9 +222,10 @@ def setitem(t: TensorBase, key: Any, value: Any) -> None:
         t.masked_fill_(key, number)
         return
     if number is not None:
-        value = make(np.asarray(number).astype(array_of(t).dtype))
+        d = dtype_of(t)
+        value = placed(t, (), d, lambda: np.asarray(number).astype(d))
     elif value.dtype is not t.dtype:
-        value = state.ops.cast(value, array_of(t).dtype) if len(shape_of(value)) == 0 else value
+        value = state.ops.cast(value, dtype_of(t)) if len(shape_of(value)) == 0 else value
         if value.dtype is not t.dtype:
             raise RuntimeError(
                 f"Index put requires the source and destination dtypes match: the destination is {t.dtype} and the "

@@ -19,6 +19,7 @@ from flambeau.core.state import grad_enabled
 from flambeau.kernels import linalg as k
 
 from ._args import array
+from ._lazy import is_meta, placed
 from ._meta import Meta
 from ._record import KERNEL, call, composite, ops, primitive, public
 from ._return_types import return_type
@@ -210,7 +211,7 @@ def _eig_backward(xp: Any, g: Any, values: Any, vectors: Any) -> Any:
 
 def _eig_shape(self: Meta) -> list:
     d = complex_of(self.dtype)
-    return [Meta(self.shape[:-1], d), columns(self.shape, d)]
+    return [Meta(self.shape[:-1], d), Meta(self.shape, d)]
 
 
 EIG = primitive("linalg_eig", k.eig, outputs=(True, True), node="LinalgEigBackward0", may_raise=True,
@@ -324,7 +325,7 @@ def svdvals(A: Any, *, driver: str | None = None) -> Any:
     [4.0, 3.0]
     """
     t = matrices(A, "linalg.svdvals")
-    if requires(t) and grad_enabled():
+    if t._array is None or requires(t) and grad_enabled():
         return apply_n(SVD, [t], (False,))[1]
     return make(k.svdvals(array_of(t)))
 
@@ -345,7 +346,8 @@ def torch_svd(input: Any, some: bool = True, compute_uv: bool = True) -> Any:
     if not compute_uv:
         shape = tuple(shape_of(t))
         u, v = ((*shape[:-2], n, n) for n in shape[-2:])
-        return result_type((make(np.zeros(u, dtype_of(t))), svdvals(t), make(np.zeros(v, dtype_of(t)))))
+        return result_type((placed(t, u, dtype_of(t), lambda: np.zeros(u, dtype_of(t))), svdvals(t),
+                            placed(t, v, dtype_of(t), lambda: np.zeros(v, dtype_of(t)))))
     u, s, vh = apply_n(SVD, [t], (not some,))
     return result_type((u, s, ops.adjoint(vh)))
 
@@ -373,7 +375,7 @@ PINV = primitive("linalg_pinv", k.pinv, params=("atol", "rtol", "hermitian"), no
 def pseudo_inverse(value: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
     """The Moore-Penrose inverse of a tensor."""
     t = matrices(value, "linalg.pinv", hermitian)
-    return apply1(PINV, t, (array(atol), array(rtol), bool(hermitian)))
+    return apply1(PINV, t, (None, None, bool(hermitian)) if is_meta(t) else (array(atol), array(rtol), bool(hermitian)))
 
 
 @public(op=PINV, namespaces=LINALG, method=False, samples=lambda t: [call(t(3, 3)), call(t(4, 3)), call(t(2, 3, 4))],

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
 
 from ._args import ndim, tensor
+from ._lazy import evaluated, is_meta, standing_for
 from ._meta import Meta
 from ._record import KERNEL, call, ops, primitive, public
 from ._return_types import return_type
@@ -46,8 +47,7 @@ def geqrf(input: Any) -> Any:
     [[2.0]]
     """
     t = matrices(input, "torch.geqrf", argument="input")
-    a, tau = _geqrf(array_of(t))
-    return return_type("geqrf", "a", "tau")((make(a), make(tau)))
+    return return_type("geqrf", "a", "tau")(evaluated(_geqrf, _geqrf_shape, [t]))
 
 
 def _check(name: str, a: TensorBase, tau: TensorBase, square_or_tall: bool) -> int:
@@ -70,9 +70,9 @@ def _reflected(a: TensorBase, tau: TensorBase, x: TensorBase, numbers: Any, adjo
     """x after the reflections 1 - tau v v.H of some columns v of a, one after the other."""
     m, n = shape_of(a)[-2:]
     last = ndim(a) - 1
-    columns = ops.tril(a, -1) + make(np.eye(m, n, dtype=dtype_of(a)))
+    below = ops.tril(a, -1) + make(np.eye(m, n, dtype=dtype_of(a)))
     for i in numbers:
-        v = ops.narrow(columns, last, i, 1)
+        v = ops.narrow(below, last, i, 1)
         scale = ops.unsqueeze(ops.narrow(tau, last - 1, i, 1), -1)
         x = x - v @ ((ops.conj(scale) if adjoint else scale) * (ops.adjoint(v) @ x))
     return x
@@ -92,6 +92,8 @@ def _product(input: Any, tau: Any) -> TensorBase:
     a, t = matrices(input, name, argument="input"), tensor(tau, "linalg_householder_product", "tau", 2)
     k = _check(name, a, t, True)
     shape = tuple(shape_of(a))
+    if is_meta(a):
+        return standing_for([a, t], columns(shape, dtype_of(a)), "householder_product")
     eye = make(np.broadcast_to(np.eye(*shape[-2:], dtype=dtype_of(a)), shape).copy())
     if k == 0:
         return eye + ops.tril(ops.triu(a, 1), 0)        # zeros, whose gradient is 0
@@ -140,6 +142,8 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
     if shape_of(x)[-2 if left else -1] != shape_of(a)[-2]:
         raise RuntimeError(f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], got "
                            f"{list(shape_of(x))} and {list(shape_of(a))}")
+    if is_meta(a):
+        return standing_for([a, t, x], columns(tuple(shape_of(x)), dtype_of(x)), "ormqr")
     adjoint = bool(transpose) == bool(left)         # other @ Q is the adjoint of Q.mH @ other.mH
     numbers = range(k) if adjoint else range(k - 1, -1, -1)
     out = _reflected(a, t, x if left else ops.adjoint(x), numbers, adjoint)

@@ -14,11 +14,12 @@ from flambeau.kernels.services import is_float
 
 from . import creation, triangles  # noqa: F401  they register names that formulas use
 from ._args import tensor
+from ._lazy import placed
 from ._meta import Meta
 from ._pointwise import fused
 from ._record import KERNEL, call, composite, ops, primitive, public
 from ._return_types import return_type
-from ._shapes import broadcast, columns, real
+from ._shapes import INT32, broadcast, columns, real
 from .shape import reshaped
 
 LINALG = ("linalg",)
@@ -103,6 +104,12 @@ def inverse(input: Any) -> Any:
     return apply1(INV, matrices(input, "linalg.inv", True))
 
 
+def no_failure(a: TensorBase) -> TensorBase:
+    """The info of matrices all of which are as they should be: zeros, int32."""
+    shape = tuple(shape_of(a)[:-2])
+    return placed(a, shape, INT32, lambda: np.zeros(shape, np.int32))
+
+
 def _info(fn: Any, a: TensorBase, fail: Any) -> tuple:
     """(fn(a), zeros), or (fail(a), where each matrix fails) when one does."""
     try:
@@ -112,7 +119,7 @@ def _info(fn: Any, a: TensorBase, fail: Any) -> tuple:
         flat = array_of(a).reshape(-1, n, n)
         info = np.array([fail(m) for m in flat], np.int32).reshape(tuple(shape_of(a)[:-2]))
         return None, make(info)
-    return result, make(np.zeros(tuple(shape_of(a)[:-2]), np.int32))
+    return result, no_failure(a)
 
 
 @public(namespaces=LINALG, method=False, out=False, samples=square_samples)
@@ -127,7 +134,7 @@ def inv_ex(A: Any, *, check_errors: bool = False) -> Any:
     t = matrices(A, "linalg.inv", True)
     result_type = return_type("linalg_inv_ex", "inverse", "info")
     if check_errors:
-        return result_type((apply1(INV, t), make(np.zeros(tuple(shape_of(t)[:-2]), np.int32))))
+        return result_type((apply1(INV, t), no_failure(t)))
     result, info = _info(lambda a: apply1(INV, a), t, lambda m: (k.first_zero_pivot(m) or (0, 0))[1])
     return result_type((t * float("nan") if result is None else result, info))
 
@@ -232,7 +239,7 @@ def logdet(input: Any) -> Any:
     sign, value = _slogdet(input, "slogdet")
     if dtype_of(sign).kind == "c":
         return ops.log(sign) + value
-    return ops.where(make(array_of(sign) == -1), make(np.array(np.nan, dtype_of(value))), value)
+    return ops.where(sign == -1, make(np.array(np.nan, dtype_of(value))), value)
 
 
 # --------------------------------------------------------------------------------- linear equations
@@ -396,7 +403,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> A
     t = matrices(A, "linalg.cholesky_ex", True)
     result_type = return_type("linalg_cholesky_ex", "L", "info")
     if check_errors:
-        return result_type((apply1(CHOLESKY, t, (bool(upper),)), make(np.zeros(tuple(shape_of(t)[:-2]), np.int32))))
+        return result_type((apply1(CHOLESKY, t, (bool(upper),)), no_failure(t)))
     result, info = _info(lambda a: apply1(CHOLESKY, a, (bool(upper),)), t, k.minor_of)
     return result_type((t * float("nan") if result is None else result, info))
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, requires, shape_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, memory_of, requires, shape_of
 from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled
 from flambeau.kernels import linalg as k
@@ -21,11 +21,13 @@ from flambeau.kernels import lu as kernel
 
 from . import scatter  # noqa: F401  it registers take_along_dim
 from ._args import tensor
+from ._lazy import evaluated, is_meta, placed, standing_for
+from ._meta import Meta, meta_of
 from ._record import KERNEL, call, ops, primitive, public
 from ._return_types import return_type
-from ._shapes import columns
+from ._shapes import INT32, columns
 from .joining import joined
-from .linalg_inverse import LINALG, SOLVE_TRIANGULAR, _is_vector, matrices, solve
+from .linalg_inverse import LINALG, SOLVE_TRIANGULAR, _is_vector, matrices, no_failure, solve
 
 
 def _backward(xp: Any, g: Any, out: Any) -> Any:
@@ -51,6 +53,10 @@ def _rows(a: TensorBase, order: np.ndarray) -> TensorBase:
 
 def factors(a: TensorBase) -> tuple[TensorBase, TensorBase, TensorBase]:
     """(L and U in one matrix, pivots counted from 1, the number of the first zero pivot or 0)."""
+    if is_meta(a):
+        m = meta_of(a)
+        k = (*m.shape[:-2], min(m.shape[-2:]))
+        return standing_for([a], (columns(m.shape, m.dtype), Meta(k, INT32), Meta(k[:-1], INT32)), "lu_factor")
     packed, pivots, info = kernel.factor(array_of(a))
     known = make(pivots), make(info)
     if not (requires(a) and grad_enabled()):
@@ -80,6 +86,8 @@ def _refuse_unpivoted(pivot: bool) -> None:
 
 
 def _check_info(name: str, info: TensorBase) -> None:
+    if is_meta(info):
+        return
     failed = array_of(info).reshape(-1)
     if failed.any():
         i = int(np.flatnonzero(failed)[0])
@@ -139,6 +147,9 @@ def lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False) -> A
 def _unpacked(lu: TensorBase) -> tuple[TensorBase, TensorBase]:
     m, n = shape_of(lu)[-2:]
     size, last = min(m, n), len(shape_of(lu)) - 1
+    if is_meta(lu):
+        batch, d = tuple(shape_of(lu)[:-2]), dtype_of(lu)
+        return standing_for([lu], (Meta((*batch, m, size), d), Meta((*batch, size, n), d)), "lu_unpack")
     low = ops.tril(ops.narrow(lu, last, 0, size), -1)
     low = low + make(np.eye(m, size, dtype=dtype_of(lu)))
     return low, ops.triu(ops.narrow(lu, last - 1, 0, size), 0)
@@ -154,12 +165,16 @@ def lu(A: Any, *, pivot: bool = True) -> Any:
     _refuse_unpivoted(pivot)
     a = matrices(A, "linalg.lu")
     packed, pivots, _ = factors(a)
-    p = kernel.permutation(array_of(pivots), shape_of(a)[-2], dtype_of(a))
-    return return_type("linalg_lu", "P", "L", "U")((make(p), *_unpacked(packed)))
+    p = evaluated(kernel.permutation, _permutation_shape, [pivots], shape_of(a)[-2], dtype_of(a))
+    return return_type("linalg_lu", "P", "L", "U")((p, *_unpacked(packed)))
 
 
-def _pivots(value: Any, name: str, size: int) -> np.ndarray:
-    pivots = array_of(tensor(value, name.rpartition(".")[2], "pivots", 2))
+def _permutation_shape(pivots: Meta, m: int, dtype: Any) -> Meta:
+    return Meta((*pivots.shape[:-1], m, m), dtype)
+
+
+def _pivots(value: Any, name: str, size: int) -> Any:
+    pivots = memory_of(tensor(value, name.rpartition(".")[2], "pivots", 2))
     if pivots.dtype != np.int32:
         raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32, got {pivots.dtype}")
     if pivots.ndim < 1 or pivots.shape[-1] != size:
@@ -186,10 +201,11 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
     """
     packed = matrices(LU_data, "lu_unpack")
     m, n = shape_of(packed)[-2:]
-    pivots = _pivots(LU_pivots, "torch.lu_unpack", min(m, n))
-    p, low, up = (make(np.zeros(0, dtype_of(packed))) for _ in range(3))
+    _pivots(LU_pivots, "torch.lu_unpack", min(m, n))
+    d = dtype_of(packed)
+    p, low, up = (placed(packed, (0,), d, lambda: np.zeros(0, d)) for _ in range(3))
     if unpack_pivots:
-        p = make(kernel.permutation(pivots, m, dtype_of(packed)))
+        p = evaluated(kernel.permutation, _permutation_shape, [LU_pivots], m, d)
     if unpack_data:
         low, up = _unpacked(packed)
     return return_type("lu_unpack", "P", "L", "U")((p, low, up))
@@ -200,7 +216,11 @@ def _lu_solve(name: str, packed: TensorBase, pivots_given: Any, b: TensorBase, l
     if sb[-2 if left else -1] != sa[-1]:
         raise RuntimeError(f"{name}: Incompatible shapes of A and B for the equation {'AX' if left else 'XA'} = B "
                            f"({sa[-2]}x{sa[-1]} and {sb[-2]}x{sb[-1]})")
-    order = kernel.order(_pivots(pivots_given, name, sa[-1]), sa[-1])
+    known = _pivots(pivots_given, name, sa[-1])
+    if is_meta(packed):
+        batch = np.broadcast_shapes(tuple(sa[:-2]), tuple(sb[:-2]))
+        return standing_for([packed, pivots_given, b], columns((*batch, *sb[-2:]), dtype_of(b)), name)
+    order = kernel.order(known, sa[-1])
     if not left:            # X @ A = B is A.H @ X.H = B.H
         return ops.adjoint(_lu_solve(name, packed, pivots_given, ops.adjoint(b), True, not adjoint))
     batch = np.broadcast_shapes(tuple(sa[:-2]), tuple(sb[:-2]))
@@ -270,9 +290,9 @@ def solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False) -
     1
     """
     result_type = return_type("linalg_solve_ex", "result", "info")
-    batch = tuple(shape_of(tensor(A, "linalg_solve_ex", "A")))[:-2]
+    tensor(A, "linalg_solve_ex", "A")
     try:
-        return result_type((solve(A, B, left=left), make(np.zeros(batch, np.int32))))
+        return result_type((solve(A, B, left=left), no_failure(A)))
     except k.LinAlgError:
         if check_errors:
             raise
@@ -297,5 +317,6 @@ def triangular_solve(input: Any, A: Any, upper: bool = True, transpose: bool = F
     read, up = (ops.transpose(a, -2, -1), not upper) if transpose else (a, bool(upper))
     x = apply_n(SOLVE_TRIANGULAR, [read, b], (up, bool(unitriangular)))
     batch = tuple(shape_of(x)[:-2])
-    copy = ops.clone(ops.expand(a, (*batch, *shape_of(a)[-2:])))
+    whole = (*batch, *shape_of(a)[-2:])
+    copy = ops.clone(ops.expand(a, whole)) if not is_meta(a) else standing_for([a], columns(whole, dtype_of(a)))
     return return_type("triangular_solve", "solution", "cloned_coefficient")((x, copy))

@@ -9,17 +9,19 @@ import numpy as np
 
 from flambeau.core.apply import apply1
 from flambeau.core.dtype import DType
-from flambeau.core.objects import TensorBase, array_of, make, shape_of
+from flambeau.core.objects import TensorBase, array_of, make, make_lazy, shape_of
 from flambeau.kernels import linalg as k
 
 from . import norms  # noqa: F401  it registers vector_norm
 from ._args import array, np_dtype, tensor
 from ._args import dim as one_dim
 from ._args import dims as whole_dims
+from ._lazy import is_meta
+from ._meta import Meta
 from ._pointwise import fused, to_dtype
 from ._record import KERNEL, REGISTRY, call, ops, primitive, public
 from ._return_types import return_type
-from ._shapes import fresh
+from ._shapes import INT64, fresh
 from .joining import joined
 from .linalg_factors import pseudo_inverse, svdvals
 from .linalg_inverse import INV, LINALG, _is_vector, matrices, square_errors, square_samples
@@ -51,7 +53,8 @@ def _matrix_norm(t: TensorBase, ord: Any, dim: Any, keepdim: bool) -> Any:
     if ord == "nuc" or abs(ord) == 2:
         order = [i for i in range(n) if i not in (rows, columns)] + [rows, columns]
         s = svdvals(ops.permute(t, tuple(order)))
-        out = ops.sum(s, (n - 2,), False) if ord == "nuc" else (ops.amax if ord > 0 else ops.amin)(s, (n - 2,), False)
+        total = ord == "nuc" or ord > 0 and shape_of(s)[-1] == 0        # the greatest of no singular values is 0
+        out = ops.sum(s, (n - 2,), False) if total else (ops.amax if ord > 0 else ops.amin)(s, (n - 2,), False)
         for i in sorted((rows, columns)) if keepdim else ():
             out = ops.unsqueeze(out, i)
         return out
@@ -157,6 +160,8 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any =
     t = matrices(A, "linalg.matrix_rank", hermitian)
     if tol is not None:
         atol, rtol = tol, 0.0
+    if is_meta(t):
+        return make_lazy(Meta(tuple(shape_of(t)[:-2]), INT64))
     return make(k.rank(array_of(t), array(atol), array(rtol), bool(hermitian)))
 
 

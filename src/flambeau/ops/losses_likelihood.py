@@ -14,6 +14,8 @@ from flambeau.kernels import ctc as kernel
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
+from ._lazy import placed
+from ._meta import Meta
 from ._pointwise import no_derivative
 from ._record import KERNEL, call, primitive
 from ._shapes import fresh
@@ -60,7 +62,7 @@ def _variance(input: Any, var: Any, eps: float) -> Any:
         elif len(size) != len(full) or any(s not in (1, f) for s, f in zip(size, full, strict=True)):
             raise ValueError(f"gaussian_nll_loss: var is of incorrect size: {list(size)}, for input of size "
                              f"{list(full)}. Give one variance for each element, or for each row.")
-    if (array_of(v) < 0).any():
+    if v._array is not None and (v._array < 0).any():
         raise ValueError("gaussian_nll_loss: var has negative entry/entries: variances are squares. Apply exp or "
                          "softplus to the network's output first.")
     v = v.clone()
@@ -119,9 +121,14 @@ def _ctc_backward(g: np.ndarray, log_probs: np.ndarray, targets: np.ndarray, los
                                     zero_infinity)
 
 
+def _ctc_shape(log_probs: Meta, targets: Meta, input_lengths: tuple, target_lengths: tuple, *_: Any) -> list:
+    steps, n = log_probs.shape[:2]
+    return [Meta((n,), log_probs.dtype), Meta((n, steps, 2 * max(target_lengths, default=0) + 1), log_probs.dtype)]
+
+
 CTC = primitive(
     "ctc_loss", kernel.ctc_loss, inputs=("log_probs", "targets"), params=_LENGTHS, outputs=(True, False), promotes=False,
-    may_raise=True, expr=KERNEL,
+    may_raise=True, meta=_ctc_shape, expr=KERNEL,
     log_probs=lambda xp, g, log_probs, targets, out0, out1, input_lengths, target_lengths, blank, zero_infinity:
     xp.ctc_loss_backward(g, log_probs, targets, out0, out1, input_lengths, target_lengths, blank, zero_infinity))
 primitive("ctc_loss_backward", _ctc_backward, inputs=("grad", "log_probs", "targets", "losses", "log_alpha"),
@@ -198,7 +205,8 @@ def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: A
     in_lengths, out_lengths = _lengths(input_lengths, "input_lengths"), _lengths(target_lengths, "target_lengths")
     losses = apply_n(CTC, [lp, labels], (in_lengths, out_lengths, int(blank), bool(zero_infinity)))[0]
     if reduction == "mean":
-        return (losses / make(np.maximum(np.array(out_lengths), 1).astype(d))).mean()
+        counts = placed(losses, shape_of(losses), d, lambda: np.maximum(np.array(out_lengths), 1).astype(d))
+        return (losses / counts).mean()
     if reduction == "sum":
         return losses.sum()
     return losses.squeeze(0) if single else losses

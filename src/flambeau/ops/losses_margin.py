@@ -10,6 +10,8 @@ import numpy as np
 from flambeau.core.objects import array_of, dtype_of, make, shape_of
 
 from ._args import tensor
+from ._lazy import is_meta, standing_for
+from ._meta import Meta
 from ._record import call
 from .losses import functional, reduced, reduction_of, size_text
 from .losses_classes import _labels, _name
@@ -223,6 +225,9 @@ def multi_margin_loss(input: Any, target: Any, p: int = 1, margin: float = 1.0, 
                            f"{list(shape_of(input))}.")
     if weight is not None and shape_of(weight) != (c,):
         raise RuntimeError(f"multi_margin_loss: inconsistent weight size, expected {c} but got {list(shape_of(weight))}")
+    if is_meta(scores):
+        made = Meta(shape_of(target) if reduction == "none" else (), dtype_of(scores))
+        return standing_for([scores, labels], made, "multi_margin_loss")
     values = array_of(labels)
     if ((values < 0) | (values >= c)).any():
         raise RuntimeError(f"multi_margin_loss: target out of range: {int(values[(values < 0) | (values >= c)][0])}, "
@@ -266,6 +271,9 @@ def multilabel_margin_loss(input: Any, target: Any, size_average: bool | None = 
         raise RuntimeError(f"multilabel_margin_loss: inconsistent target size: {list(shape_of(target))} for input of "
                            f"size: {list(shape_of(input))}")
     n, c = shape_of(scores)
+    if is_meta(scores):
+        made = Meta(shape_of(target)[:-1] if reduction == "none" else (), dtype_of(scores))
+        return standing_for([scores, target], made, "multilabel_margin_loss")
     labels = array_of(target).reshape(n, c)
     if ((labels < -1) | (labels >= c)).any():
         raise RuntimeError("multilabel_margin_loss: argument #2 'target' is out of range: classes go from 0 to "

@@ -7,15 +7,17 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply_n
-from flambeau.core.objects import array_of, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.kernels import indexing
 from flambeau.kernels import masks as k
 from flambeau.kernels.services import sum_to
 from flambeau.ops.indexing_basic import INDEX_PUT, parse
 
 from ._args import tensor
+from ._lazy import is_meta
+from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
-from ._shapes import elementwise, like, shaped
+from ._shapes import INT64, elementwise, like, needs_values, shaped
 
 
 def _mask(t: Any, *shape: int) -> Any:
@@ -86,6 +88,13 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
                                     tensor(source, "masked_scatter", "source", 3)])
 
 
+def _values(t: TensorBase, name: str) -> np.ndarray:
+    """The array of a tensor whose values decide the size of the result."""
+    if is_meta(t):
+        raise needs_values(name)
+    return array_of(t)
+
+
 @public(differentiable=False, samples=lambda t: [call(t(3, 4) > 0), call(t(3) > 5), call(t(2, 3) > 0, as_tuple=True)])
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """Positions of the nonzero elements: one a row, or (as_tuple) one int64 vector for each dimension.
@@ -93,13 +102,14 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     >>> flambeau.nonzero(flambeau.tensor([0, 7, 8])).tolist()
     [[1], [2]]
     """
-    a = array_of(tensor(input, "nonzero"))
+    a = _values(tensor(input, "nonzero"), "nonzero")
     if as_tuple:
         return tuple(make(np.ascontiguousarray(i)) for i in k.nonzero_tuple(a))
     return make(k.nonzero(a))
 
 
-@public(differentiable=False, samples=lambda t: [call(t(3, 4) > 0, size=5), call(t(3) > 5, size=2, fill_value=-7)])
+@public(differentiable=False, meta=lambda input, *, size, fill_value=-1: Meta((size, input.ndim), INT64, (1, size)),
+        samples=lambda t: [call(t(3, 4) > 0, size=5), call(t(3) > 5, size=2, fill_value=-7)])
 def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     """The first `size` positions of nonzero elements, filled up with fill_value: a shape known beforehand.
 
@@ -119,7 +129,7 @@ def argwhere(input: Any) -> Any:
     >>> flambeau.argwhere(flambeau.tensor([0, 7])).tolist()
     [[1]]
     """
-    return make(k.nonzero(array_of(tensor(input, "argwhere"))))
+    return make(k.nonzero(_values(tensor(input, "argwhere"), "argwhere")))
 
 
 @public(op=INDEX_PUT, inplace=True,
@@ -137,7 +147,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     """
     x = tensor(input, "index_put")
     key = tuple(slice(None) if i is None else i for i in indices)
-    plan = parse(key, shape_of(x))
+    plan = parse(key, shape_of(x), True)
     if dtype_of(tensor(values, "index_put", "values", 3)) != dtype_of(x):
         raise RuntimeError("Index put requires the source and destination dtypes match: the destination is "
                            f"{x.dtype} and the source is {values.dtype}. Convert the source with .to({x.dtype}).")

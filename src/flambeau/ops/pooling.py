@@ -43,8 +43,12 @@ def _averaged(self: Meta, kernel_size: tuple, stride: tuple, padding: tuple, cei
 
 
 def _to_size(self: Meta, output_size: tuple) -> Meta:
-    spatial = self.shape[self.ndim - len(output_size):]
-    return spatial(self, tuple([n if k is None else k for n, k in zip(spatial, output_size, strict=True)]))
+    size = self.shape[self.ndim - len(output_size):]
+    return spatial(self, tuple([n if k is None else k for n, k in zip(size, output_size, strict=True)]))
+
+
+def _scattered(self: Meta, indices: Meta, size: tuple) -> Meta:
+    return Meta((*self.shape[:self.ndim - len(size)], *size), self.dtype)
 
 
 def _gather(a: np.ndarray, indices: np.ndarray, nd: int) -> np.ndarray:
@@ -55,7 +59,7 @@ primitive("gather_spatial", _gather, inputs=("self", "indices"), params=("nd",),
           meta=lambda self, indices, nd: Meta(indices.shape, self.dtype), expr=KERNEL,
           self=lambda xp, g, self_shape, indices, nd: xp.scatter_spatial(g, indices, self_shape[len(self_shape) - nd:]))
 primitive("scatter_spatial", kernel.scatter_spatial, inputs=("self", "indices"), params=("size",), promotes=False,
-          meta=lambda self, indices, size: Meta((*self.shape[:self.ndim - len(size)], *size), self.dtype),
+          meta=_scattered,
           expr=KERNEL,
           node="MaxPool2DWithIndicesBackwardBackward0",
           self=lambda xp, g, indices, size: xp.gather_spatial(g, indices, len(size)))
@@ -138,7 +142,7 @@ ADAPTIVE_MAX = {nd: _adaptive_max_op(nd) for nd in (1, 2, 3)}
 
 def _unpool_op(nd: int) -> Op:
     return primitive(f"max_unpool{nd}d", kernel.max_unpool, inputs=("self", "indices"), params=("size",), promotes=False,
-                     may_raise=True, meta=lambda self, indices, size: spatial(self, size),
+                     may_raise=True, meta=_scattered,
                      expr=KERNEL, node=f"MaxUnpool{max(nd, 2)}DBackward0",
                      self=lambda xp, g, indices, size: xp.gather_spatial(g, indices, len(size)))
 

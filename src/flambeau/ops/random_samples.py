@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, make, memory_of, shape_of
 from flambeau.core.op import Op
 from flambeau.core.state import quiet
 from flambeau.kernels import random, random_samplers
@@ -192,7 +192,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = False, *, gene
     """
     t = tensor(input, "multinomial")
     count = check.integer(num_samples, "multinomial", "num_samples")
-    check.weights(array_of(t), count, bool(replacement))
+    check.weights(memory_of(t), count, bool(replacement))
     return apply1(_MULTINOMIAL, t, (count, bool(replacement), generator_of(generator, "multinomial")))
 
 

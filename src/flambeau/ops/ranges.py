@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.core.dtype import META, as_device
 from flambeau.core.objects import TensorBase, array_of
 from flambeau.core.origin import warn_user
 from flambeau.kernels.casting import cast
 from flambeau.kernels.promotion import number_dtype
 from flambeau.kernels.services import default_array_type
 
-from ._factory import array_dtype, check_options, finish, into, to_device
+from ._factory import array_dtype, check_options, filled, finish, into, to_device
 from ._from_data import from_data
+from ._lazy import is_meta
+from ._meta import meta_tensor
 from ._record import call, public
 
 _NAMES = {"bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
@@ -138,6 +141,8 @@ def arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, out: Any 
     if target == np.int64:
         start, end, step = int(start), int(end), int(step)      # PyTorch counts the elements of int64 in integers
     n = -((start - end) // step) if all(isinstance(v, int) for v in (start, end, step)) else math.ceil((end - start) / step)
+    if out is None and as_device(device) is META:
+        return filled((n,), target, None, device, requires_grad)
     a = steps_of(start, step, n, target)
     if out is not None:
         return into(out, a, "arange", d)
@@ -188,6 +193,11 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, out: Any, dtype: Any, l
     return start, end, n, d
 
 
+def _unknown_steps(name: str, steps: Any, dtype: Any) -> TensorBase:
+    """What numbers between meta tensors would be."""
+    return meta_tensor((int(steps),), array_dtype(dtype, name) or default_array_type())
+
+
 def spaced(start: Any, end: Any, n: int, d: np.dtype) -> np.ndarray:
     """n numbers from start to end, the second half counted back from the end so that both are exact."""
     if n == 1:
@@ -226,7 +236,11 @@ def linspace(start: Any, end: Any, steps: Any = None, *, out: Any = None, dtype:
     >>> flambeau.linspace(0, 1, 3)
     tensor([0.0000, 0.5000, 1.0000])
     """
+    if is_meta(start) or is_meta(end):
+        return _unknown_steps("linspace", steps, dtype)
     first, last, n, d = _spaced("linspace", start, end, steps, out, dtype, layout, pin_memory)
+    if out is None and as_device(device) is META:
+        return filled((n,), d, None, device, requires_grad)
     a = spaced(first, last, n, d)
     if out is not None:
         return into(out, a, "linspace", d if dtype is not None else None)
@@ -241,7 +255,11 @@ def logspace(start: Any, end: Any, steps: Any = None, base: float = 10.0, *, out
     >>> flambeau.logspace(0, 2, 3)
     tensor([  1.,  10., 100.])
     """
+    if is_meta(start) or is_meta(end):
+        return _unknown_steps("logspace", steps, dtype)
     first, last, n, d = _spaced("logspace", start, end, steps, out, dtype, layout, pin_memory)
+    if out is None and as_device(device) is META:
+        return filled((n,), d, None, device, requires_grad)
     with np.errstate(all="ignore"):
         if d.kind == "c":
             a = np.power(complex(base), spaced(first, last, n, np.dtype("c16"))).astype(d)

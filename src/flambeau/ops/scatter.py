@@ -12,7 +12,9 @@ from flambeau.kernels import scatter as k
 from flambeau.kernels.promotion import check_fits, number_dtype
 
 from ._args import tensor
-from ._meta import Meta
+from ._lazy import is_meta, placed, standing_for
+from ._meta import Meta, meta_of
+from ._pointwise import to_dtype
 from ._record import KERNEL, call, composite, kernels, ops, primitive, public
 from ._shapes import like, shaped
 
@@ -183,7 +185,7 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
         input: tensor of any shape.
         dim: the dimension indexed.
         index: int64 tensor with as many dimensions, no longer than input along the others.
-        sparse_grad: True asks for a sparse gradient, which is not available: it is dense.
+        sparse_grad: the gradient of input is a sparse tensor.
 
     Returns:
         Tensor of index's shape.
@@ -194,10 +196,12 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> An
     >>> flambeau.gather(flambeau.tensor([[1, 2], [3, 4]]), 1, flambeau.tensor([[0, 0], [1, 0]])).tolist()
     [[1, 1], [4, 3]]
     """
-    if sparse_grad:
-        raise NotImplementedError("gather(sparse_grad=True) is not available yet: leave it out, the gradient is then dense")
     if dtype_of(tensor(index, "gather", "index", 3)) == np.uint8:
-        index = make(array_of(index).astype(np.int64))
+        index = to_dtype(index, np.dtype("i8"))
+    if sparse_grad:
+        from .sparse_gradients import gather as taken
+
+        return taken(tensor(input, "gather"), dim, index)
     return apply_n(GATHER, [tensor(input, "gather"), index], (dim,))
 
 
@@ -222,7 +226,8 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
         if reduce not in ("add", "multiply"):
             raise RuntimeError(f"reduce argument must be either add or multiply, not {reduce!r}")
         if not isinstance(source, TensorBase):
-            source = make(np.full(array_of(index).shape, source, dtype_of(input)))
+            shape, d = tuple(shape_of(index)), dtype_of(input)
+            source = placed(input, shape, d, lambda: np.full(shape, source, d))
         return apply_n(SCATTER_REDUCE, [*inputs, source], (dim, "sum" if reduce == "add" else "prod", True))
     if isinstance(source, TensorBase):
         return apply_n(SCATTER, [*inputs, source], (dim,))
@@ -278,6 +283,8 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): reduce must be 'prod', 'mean', 'amax' or 'amin', not '{reduce}'.")
     x, s = tensor(input, "index_reduce"), tensor(source, "index_reduce", "source", 4)
+    if is_meta(x):
+        return standing_for([x, index, s], meta_of(x), "index_reduce")
     grid = k.index_grid(array_of(x), dim, array_of(tensor(index, "index_reduce", "index", 3)), array_of(s))
     return apply_n(SCATTER_REDUCE, [x, make(grid), s], (dim, reduce, bool(include_self)))
 

@@ -16,6 +16,7 @@ from ._args import dims as many_dims
 from ._args import sizes as as_sizes
 from ._args import tensor
 from ._record import KERNEL, call, kernels, ops, primitive, public
+from ._shapes import shaped
 from .engine_ops import alias, clone
 
 # ------------------------------------------------------------------------------------- view and reshape
@@ -28,6 +29,7 @@ UNSAFE_VIEW = primitive(
     "_unsafe_view",
     lambda a, size: a.reshape(size),
     params=("size",),
+    meta=shaped(),
     expr=KERNEL,
     self=lambda xp, g, self_shape: xp.reshape(g, self_shape),
 )

@@ -9,6 +9,7 @@ import numpy as np
 
 from flambeau.core.apply import apply1, apply_n, apply_split
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.kernels.layout import torch_strides
 
 from ._args import dim as one_dim
 from ._args import sizes as as_sizes
@@ -104,7 +105,7 @@ SPLIT_WITH_SIZES = primitive(
 
 def _copies(kernel: Callable) -> Callable:
     """The shape rule of parts that are no views."""
-    return lambda self, *params: [Meta(p.shape, p.dtype) for p in kernel(self.stand_in(), *params)]
+    return lambda self, *params: [Meta(p.shape, p.dtype, torch_strides(p)) for p in kernel(self.stand_in(), *params)]
 
 
 # The unsafe forms promise that parts and whole are not both written: their parts count as no views.

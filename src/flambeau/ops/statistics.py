@@ -18,10 +18,11 @@ from . import extrema  # noqa: F401  it registers share_all
 from ._along import PICK_ANY, pair, selection
 from ._args import dim as one_dim
 from ._args import ndim, tensor
+from ._meta import Meta
 from ._pointwise import fused, to_dtype
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from ._return_types import return_types
-from ._shapes import floating, real, reduced, same, scalar
+from ._shapes import floating, in_order, real, reduced, same, scalar
 from .reduction import as_dim, count, restore
 from .sorting import SORT
 
@@ -336,7 +337,14 @@ def _quantile_errors(t: Any) -> list:
             (call(t(3), 0.5, interpolation="x"), RuntimeError, "interpolation must be")]
 
 
-@public(samples=_quantile_samples, errors=_quantile_errors)
+def _quantile_shape(input: Meta, q: Any, dim: int | None = None, keepdim: bool = False, *,
+                    interpolation: str = "linear") -> Meta:
+    levels = q.shape if isinstance(q, Meta) else np.shape(q)
+    shape = (*levels, *r.reduced_shape(input.shape, dim, keepdim))
+    return Meta(shape, input.dtype, in_order(shape, [*range(len(levels), len(shape)), *range(len(levels))]))
+
+
+@public(samples=_quantile_samples, errors=_quantile_errors, meta=_quantile_shape)
 def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     """Quantiles of the elements, of all or along one dimension; nan if there is a nan.
 
@@ -354,7 +362,7 @@ def quantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, 
     return _quantile("quantile", input, q, dim, keepdim, interpolation, False)
 
 
-@public(samples=_quantile_samples, errors=_quantile_errors)
+@public(meta=_quantile_shape, samples=_quantile_samples, errors=_quantile_errors)
 def nanquantile(input: Any, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear") -> Any:
     """Quantiles of what is not nan; see `quantile`.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from flambeau.core.apply import apply1
 from flambeau.core.inplace import check_writable, wrote
-from flambeau.core.objects import TensorBase, View, array_of, make, requires, set_array, shape_of
+from flambeau.core.objects import TensorBase, View, memory_of, remake, requires, set_memory, shape_of
 from flambeau.core.op import Op
 from flambeau.core.state import grad_enabled, set_grad_enabled
 from flambeau.core.views import grad_fn, move_retain
@@ -209,12 +209,14 @@ def view_as_complex(input: Any) -> Any:
 
 def reshape_itself(op: Op, self: TensorBase, params: tuple | None) -> TensorBase:
     """Make self the view of itself that op gives: the same tensor object with another shape and history."""
+    if self._array is None and hasattr(self._lazy, "become"):
+        return self._lazy.become(self, apply1(op, self, params))
     recording = grad_enabled() and requires(self)
     check_writable(op, self, requires(self), recording)
     history = requires(self) and self._node is not None and self._view is None
     recording = recording or history        # even in no_grad mode: a gradient must find the shape that it belongs to
     old = grad_fn(self) if recording else None
-    before = make(array_of(self))
+    before = remake(memory_of(self))
     if recording:
         before._node, before._nr, before._rg = old, self._nr, True
     shape = shape_of(self)
@@ -223,7 +225,7 @@ def reshape_itself(op: Op, self: TensorBase, params: tuple | None) -> TensorBase
         out = apply1(op, before, params)
     finally:
         set_grad_enabled(mode)
-    set_array(self, array_of(out))
+    set_memory(self, memory_of(out))
     wrote(op, self, out._node)
     if recording:
         if self._retains:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply_n, constant
-from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, make, memory_of, shape_of
 from flambeau.kernels.casting import cast
 from flambeau.kernels.pointwise import BOOL, INT64, refuse, scalar, wide
 from flambeau.kernels.promotion import check_fits
@@ -142,7 +142,7 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
     for t, what in ((end, "end"), (weight, "weight")):
         if isinstance(t, TensorBase) and dtype_of(t) != dtype_of(input):
             raise RuntimeError(f"expected dtype {dtype_of(input)} for `{what}` but got dtype {dtype_of(t)}")
-    refuse("lerp_kernel", input._array, "bui")
+    refuse("lerp_kernel", memory_of(input), "bui")
     if isinstance(weight, TensorBase):
         return apply_n(LERP, [input, end, weight])
     return apply_n(LERP_SCALAR, [input, end], (weight,))
