@@ -83,7 +83,8 @@ def test_second_derivatives_count_as_in_pytorch(kind):
 def test_checkpoints_count_their_second_run(use_reentrant):
     def total(lib):
         lib.manual_seed(0)
-        module, x = lib.nn.Sequential(lib.nn.Conv2d(3, 4, 3), lib.nn.Conv2d(4, 4, 3)), lib.ones(2, 3, 9, 9, requires_grad=True)
+        module = lib.nn.Sequential(lib.nn.Conv2d(3, 4, 3), lib.nn.Conv2d(4, 4, 3))
+        x = lib.ones(2, 3, 9, 9, requires_grad=True)
         with lib.utils.flop_counter.FlopCounterMode(display=False) as counter:
             lib.utils.checkpoint.checkpoint(module, x, use_reentrant=use_reentrant).sum().backward()
         return counter.get_total_flops()

@@ -6,6 +6,7 @@ import inspect
 from collections import OrderedDict
 from typing import Any
 
+import flambeau
 from flambeau.core.origin import warn_user
 from flambeau.core.state import enter_scope, leave_scope
 from flambeau.nn.parameter import is_parameter
@@ -28,7 +29,7 @@ from ._registration import (
     register_module_parameter_registration_hook,
     replaced,
 )
-from ._state import State
+from ._state import State, _IncompatibleKeys  # noqa: F401  imported from here by programs
 from ._walk import Walk
 
 __all__ = ["Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
@@ -371,9 +372,7 @@ class Module(Hooks, State, Conversion, Walk):
         >>> layer(flambeau.zeros(3, 2)).shape
         torch.Size([3, 1])
         """
-        from flambeau.compiler import compile as compiled
-
-        self.__dict__["_compiled_call_impl"] = compiled(self._call_impl, *args, **kwargs)
+        self.__dict__["_compiled_call_impl"] = flambeau.compile(self._call_impl, *args, **kwargs)
 
 
 def _typename(value: Any) -> str:
@@ -383,6 +382,11 @@ def _typename(value: Any) -> str:
 
 def _indented(text: str) -> str:
     return text.replace("\n", "\n  ")
+
+
+def _addindent(s_: str, numSpaces: int) -> str:
+    """Text with all lines but the first moved to the right: what modules of programs use in their repr."""
+    return s_.replace("\n", "\n" + " " * numSpaces)
 
 
 def _warn_unregistered(module: Module, name: str, value: Any) -> None:
