@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.autograd._rerun import rerun
-from flambeau.core.apply import INPLACE, SPLIT, apply1
+from flambeau.core.apply import INPLACE
 from flambeau.core.errors import AutogradError
 from flambeau.core.inplace import apply_inplace2
-from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, requires, shape_of
 from flambeau.core.op import Op, slot
 from flambeau.core.state import state
+from flambeau.kernels.services import refuse_cast
 
 from . import _randomness
 from ._levels import VmapLevel, innermost, is_batched, levels, wrap
@@ -51,7 +52,10 @@ def dispatch(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
     if op.random:
         return _randomness.batched(call)
     if kind == INPLACE:
-        return _inplace(call)
+        written = _inplace(call)
+        if written is not NotImplemented:
+            written._rg = requires(written._lazy.inner)
+        return written
     out = rule_of(op)(call)
     if out is NotImplemented:
         return out
@@ -78,7 +82,7 @@ def _inplace(call: Call) -> Any:
         raise RuntimeError(
             f"output with shape {list(shape_of(inner)[1:])} doesn't match the broadcast shape {list(shape_of(made)[1:])}: "
             f"{op.name}_ cannot change the tensor's shape. Use the out-of-place form.")
-    state.xp.refuse_cast(dtype_of(made), dtype_of(inner)) if hasattr(state.xp, "refuse_cast") else None
+    refuse_cast(dtype_of(made), dtype_of(inner))
     apply_inplace2(COPY, inner, made)
     return target
 
@@ -96,9 +100,3 @@ def _write_into_unbatched(op: Op, inputs: tuple, params: Any, level: VmapLevel) 
         f"batch of {level.size} into one tensor (of shape {list(shape_of(inputs[0]))}) that all samples share. Use the "
         "out-of-place form, or make the target from a batched tensor, as in torch.zeros_like(x) or x.new_zeros(...).")
 
-
-def split_kind(kind: int) -> bool:
-    return kind == SPLIT
-
-
-__all__ = ["apply1", "dispatch", "intercept"]

@@ -117,7 +117,7 @@ def jacfwd(func: Callable, argnums: Any = 0, has_aux: bool = False, *, randomnes
             parts = []
             for part, t in zip(_split(out, inputs), inputs, strict=True):
                 n = len(shape_of(t))
-                parts.append(part.permute(*range(n, n + last), *range(n)))
+                parts.append(part.permute((*range(n, n + last), *range(n))))
             tables.append(_pytree.unflatten(parts, forward.back.in_spec)[0])
         result = _pytree.unflatten(tables, forward.back.out_spec)
         return (result, forward.back.aux) if has_aux else result

@@ -11,7 +11,7 @@ from typing import Any
 
 from flambeau.core.dtype import CPU
 from flambeau.core.interception import register, unregister
-from flambeau.core.objects import TensorBase, dtype_of, make_lazy, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, make_lazy, requires, shape_of
 from flambeau.core.state import local
 
 VMAP = 35       # order of interception: above the profiler, which sees the operators on inner tensors
@@ -81,7 +81,7 @@ class Batched:
 
     def become(self, t: TensorBase, other: TensorBase) -> TensorBase:
         """Make t what other is, its view: transpose_() and the like."""
-        t._lazy, t._shape = other._lazy, other._lazy.shape
+        t._lazy, t._shape, t._rg = other._lazy, other._lazy.shape, other._rg
         return t
 
     def detached(self, tensor: TensorBase) -> TensorBase:
@@ -94,7 +94,9 @@ def is_batched(t: Any) -> bool:
 
 def wrap(inner: TensorBase, level: VmapLevel) -> TensorBase:
     """The tensor that stands for each of inner[0], inner[1], ... at a level."""
-    return make_lazy(Batched(inner, level))
+    t = make_lazy(Batched(inner, level))
+    t._rg = requires(inner)         # what the program sees: the graph is that of inner
+    return t
 
 
 def depth_of(t: TensorBase) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
-from flambeau.core.objects import TensorBase, make, shape_of
+from flambeau.core.objects import TensorBase, make, requires, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 from flambeau.kernels.indexing import ALL, IndexPlan
@@ -89,15 +89,51 @@ def take(call: Call) -> Any:
     return call.run([flat, rows(call.whole(index), n)], call.params)
 
 
+def take_backward(call: Call) -> Any:
+    g, index = call.inputs
+    shape = tuple(call.params[0])
+    n = 1
+    for s in shape:
+        n *= s
+    out = call.run([call.whole(g), rows(call.whole(index), n)], ((call.size * n,),))
+    return reshape(out, (call.size, *shape))
+
+
+def sampled(call: Call) -> Any:
+    from ._rules import each
+
+    return each(call)
+
+
+def along(call: Call) -> Any:
+    """Elements picked along a dimension, or put back: of a sample without dimensions one by one."""
+    scalar = not shape_of(call.inputs[0]) and not call.param("shape") if "shape" in call.op.param_names else not shape_of(
+        call.inputs[0])
+    return sampled(call) if scalar else moved(call)
+
+
+def masked_select(call: Call) -> Any:
+    """With a mask that all samples share; one of their own gives results of different lengths."""
+    t, mask = call.inputs
+    if call.is_batched(mask):
+        return dynamic(call)
+    shape = np.broadcast_shapes(tuple(shape_of(t)), tuple(shape_of(mask)))
+    wide = state.ops.expand(t, shape)
+    return call.whole(state.getitem(wide, state.ops.expand(mask, shape)))
+
+
 def embedding(call: Call) -> Any:
     weight, index = call.inputs
     if not call.is_batched(weight):
         return call.run([weight, call.inner(index)], call.params)
     table = call.inner(weight)
     n, d = shape_of(table)[1:]
-    if not call.is_batched(index):
-        return state.ops.reshape(state.ops.index_select(table, reshape(index, (-1,)), 1), (call.size, *shape_of(index), d))
-    return call.run([reshape(table, (call.size * n, d)), rows(call.inner(index), n)], call.params)
+    padding, by_frequency = call.params
+    if padding >= 0 and requires(table):        # the padding row gets no gradient
+        keep = make(np.arange(n) != padding)
+        table = state.ops.where(state.ops.unsqueeze(keep, 1), table, table.detach())
+    own = rows(call.whole(index), n)
+    return call.run([reshape(table, (call.size * n, d)), own], (-1, by_frequency))
 
 
 def embedding_backward(call: Call) -> Any:
@@ -155,6 +191,26 @@ def index_backward(call: Call) -> Any:
 
 def index_cleared(call: Call) -> Any:
     return call.run([call.inner(call.inputs[0])], (behind(call.params[0]),))
+
+
+def selected_shape(shape: tuple, plan: IndexPlan) -> tuple:
+    from flambeau.kernels import indexing
+
+    return tuple(indexing.index(np.lib.stride_tricks.as_strided(np.zeros(1, "?"), shape, (0,) * len(shape)), plan).shape)
+
+
+def index_values(call: Call) -> Any:
+    """The gradient of what was written: read where it went, summed over what was broadcast."""
+    g, (shape, plan) = call.inputs[0], call.params
+    picked = apply1(INDEX, g, (plan,))
+    if rank(picked) < len(shape):
+        return call.whole(state.ops.reshape(picked, tuple(shape)))
+    return call.whole(picked if tuple(shape_of(picked)) == tuple(shape) else state.ops.sum_to(picked, tuple(shape)))
+
+
+def expand_as_index(call: Call) -> Any:
+    g, (shape, plan) = call.inputs[0], call.params
+    return call.whole(state.ops.clone(state.ops.expand(g, selected_shape(tuple(shape), plan))))
 
 
 def selection_rank(shape: tuple, plan: IndexPlan) -> int:
@@ -262,7 +318,11 @@ RULES: dict[str, Any] = {
     "take_along_dim": take_along, "take_along_dim_backward": take_along, "repeat_interleave": repeat_interleave,
     "repeat_interleave_backward": repeat_interleave, "take": take, "embedding": embedding, "embedding_dense_backward": embedding_backward, "row_counts": row_counts,
     "index": index, "index_backward": index_backward, "index_cleared": index_cleared, "index_put": index_put,
-    "index_put_add": index_put, "cat": join, "searchsorted": searchsorted, "isin": isin,
-    **dict.fromkeys(("masked_select", "unique", "unique_dim", "unique_consecutive", "bincount"), dynamic),
+    "index_put_add": index_put, "index_values": index_values, "expand_as_index": expand_as_index,
+    "take_backward": take_backward, "masked_select": masked_select, "masked_select_backward": sampled,
+    "masked_scatter_source": sampled, "masked_scatter_source_backward": sampled,
+    **dict.fromkeys(("pick", "place", "place_sum", "pick_any"), along),
+     "cat": join, "searchsorted": searchsorted, "isin": isin,
+    **dict.fromkeys(("unique", "unique_dim", "unique_consecutive", "bincount"), dynamic),
 }
 __all__ = ["RULES", "make"]

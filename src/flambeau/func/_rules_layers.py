@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.apply import apply_n
 from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.state import state
 
 from ._call import Call, rank
-from ._levels import wrap
+from ._rules_dims import leading
 
 
 def reshape(t: Any, shape: tuple) -> Any:
@@ -51,7 +50,7 @@ def folded(call: Call) -> Any:
         return each(call)
     params = list(call.params or ())
     for i, name in enumerate(call.op.param_names):
-        if name == "shape" and len(params[i]) == rank(call.inputs[0]):
+        if name == "shape":
             params[i] = (call.size * params[i][0], *params[i][1:])
     out = call.run([into_first(call.whole(t)) if isinstance(t, TensorBase) else t for t in call.inputs],
                    tuple(params) if call.params is not None else None)
@@ -191,37 +190,22 @@ def recurrent(call: Call) -> Any:
     states, weights = call.inputs[1:1 + n_states], call.inputs[1 + n_states:]
     if call.param("batch_sizes") is not None or any(call.is_batched(w) for w in weights) or rank(call.inputs[0]) != 3:
         return each(call)
-    if any(rank(s) != 2 for s in states):
-        return each(call)
-    x = into_second(call.whole(call.inputs[0]).movedim(0, 0))
-    outs = call.run([x, *[into_first(call.whole(s)) for s in states], *weights], call.params)
-    made = []
-    for o in outs:
-        made.append(out_of_second(call, o) if rank(o) == 3 else out_of_first(call, o) if rank(o) == 2 else o)
-    if any(rank(o) not in (2, 3) for o in outs):
-        return each(call)
-    return made
-
-
-def apply_layers(call: Call) -> Any:
-    return apply_n(call.op, call.inputs, call.params)
-
-
-def rewrapped(call: Call, t: Any) -> Any:
-    return wrap(t, call.level)
+    given = [None if s is None else into_first(call.whole(s)) for s in states]
+    outs = call.run([into_second(call.whole(call.inputs[0])), *given, *weights], call.params)
+    return [out_of_second(call, outs[0]), *[out_of_first(call, o) for o in outs[1:]]]
 
 
 _WINDOWS = [f"{name}{nd}d{tail}" for nd in (1, 2, 3) for name, tail in (
-    ("max_pool", "_with_indices"), ("avg_pool", ""), ("adaptive_avg_pool", ""), ("adaptive_max_pool", ""), ("max_unpool", ""),
+    ("max_pool", "_with_indices"), ("avg_pool", ""), ("adaptive_max_pool", ""), ("max_unpool", ""),
     ("reflect_pad", ""), ("replicate_pad", ""), ("resample_upsamplenearest", ""), ("resample_upsamplenearestexact", ""))]
 
 RULES: dict[str, Any] = {
-    **dict.fromkeys((*_WINDOWS, "max_pool_values", "avg_pool_backward", "adaptive_avg_pool_backward", "gather_spatial",
+    **dict.fromkeys((*_WINDOWS, "max_pool_values", "avg_pool_backward", "gather_spatial",
                      "scatter_spatial", "im2col", "col2im", "circular_pad", "circular_pad_backward", "pad_again",
                      "pad_backward", "channel_shuffle", "fractional_max_pool2d", "fractional_max_pool3d", "resample",
                      "resample_upsamplelinear1d", "resample_upsamplebilinear2d", "resample_upsampletrilinear3d",
                      "resample_upsamplebicubic2d", "resample_backward"), folded),
-    "convolution": convolution, "convolution_transpose": convolution, "convolution_grad_input": grad_input,
+    **dict.fromkeys([f"adaptive_avg_pool{nd}d" for nd in (1, 2, 3)], leading), "convolution": convolution, "convolution_transpose": convolution, "convolution_grad_input": grad_input,
     "convolution_grad_weight": grad_weight, "native_layer_norm": last_dims, "rms_norm": last_dims,
     "native_group_norm": groups, "instance_norm": groups, "native_batch_norm": batch_norm, "batch_norm_update": batch_norm,
     "batch_norm_eval": batch_norm_eval, "lstm_layer": recurrent, "gru_layer": recurrent, "rnn_layer": recurrent,

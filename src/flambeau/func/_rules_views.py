@@ -143,6 +143,14 @@ def diagonal_of(call: Call) -> Any:
     return apply1(CLONE, apply1(DIAGONAL, inner, (call.params[0], 1, 2)), ("contiguous",))
 
 
+def as_strided(call: Call) -> Any:
+    """The same steps in the memory of each sample."""
+    size, stride, offset, _ = call.params
+    inner = call.inner(call.inputs[0])
+    start = inner.storage_offset() if offset is None else offset
+    return state.public("as_strided")(inner, (call.size, *size), (inner.stride(0), *stride), start)
+
+
 def unfold(call: Call) -> Any:
     dim, size, step = call.params
     inner = call.inner(call.inputs[0])
@@ -161,7 +169,7 @@ RULES: dict[str, Any] = {
                      "normal_std", "normal_mean_std", "bernoulli", "bernoulli_p", "poisson", "binomial", "uniform",
                      "dropout_noise_of_sample"), broadcast),
     **dict.fromkeys(("masked_fill", "masked_fill_tensor", "fill_tensor"), into_first), "diagonal_of": diagonal_of,
-    "unfold_dim": unfold, "view": view, "_unsafe_view": view, "expand": expand, "sum_to": sum_to, "squeeze": squeeze, "t": transposed,
+    "unfold_dim": unfold, "as_strided": as_strided, "view": view, "_unsafe_view": view, "expand": expand, "sum_to": sum_to, "squeeze": squeeze, "t": transposed,
     "transpose": transpose, "permute": permute, "squeeze_dim": squeeze_dims, "squeeze_dims": squeeze_dims,
     "_squeeze_dim": squeeze_dims, "repeat": repeat, "clone": clone, "clone_as": clone_as, "to_copy": to_copy, "roll": roll,
 }

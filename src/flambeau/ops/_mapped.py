@@ -20,9 +20,9 @@ _LISTS = {
         linalg.lu_solve lu_solve linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve geqrf""",
     POINTWISE: "isclose nn.functional.one_hot unravel_index",
     FIRST: "nn.functional.grid_sample grid_sampler grid_sampler_2d grid_sampler_3d",
-    EACH: """linalg.lstsq quantile nanquantile histogram histogramdd index_reduce istft renorm nonzero_static fill_diagonal_ as_strided_
+    EACH: """linalg.lstsq quantile nanquantile histogram histogramdd index_reduce istft renorm nonzero_static fill_diagonal_
         nn.functional.embedding_bag nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss
-        as_strided as_strided_copy embedding_bag segment_reduce
+        embedding_bag segment_reduce
         fake_quantize_per_channel_affine embedding_renorm_ index_put""",
 }
 HOW = {name: how for how, names in _LISTS.items() for name in names.split()}

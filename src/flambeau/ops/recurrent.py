@@ -17,6 +17,7 @@ import numpy as np
 from flambeau.core.apply import apply_n
 from flambeau.core.engine import run_backward
 from flambeau.core.objects import array_of, dtype_of, make, requires, shape_of
+from flambeau.core.state import set_grad_enabled
 from flambeau.kernels import recurrent as kernel
 
 from ._meta import Meta
@@ -112,11 +113,16 @@ def _through(composed: Callable, n_inputs: int, n_saved: int) -> Callable:
             if t is not None and need and not requires(t):
                 t = make(array_of(t))
                 t._rg = True
-            fresh.append(None if t is None else xp.alias(t) if need else t)
-        outs = composed(xp, *fresh, *params)
+            fresh.append(None if t is None else t)
+        record = set_grad_enabled(True)
+        try:
+            fresh = [xp.alias(t) if t is not None and need else t for t, need in zip(fresh, needs, strict=True)]
+            outs = composed(xp, *fresh, *params)
+        finally:
+            set_grad_enabled(record)
         given = [(o, g) for o, g in zip(outs, grads, strict=False) if g is not None]
         wanted = [k for k, need in enumerate(needs) if need and fresh[k] is not None]
-        found = run_backward([o for o, _ in given], [g for _, g in given], True, True, [fresh[k] for k in wanted], False)
+        found = run_backward([o for o, _ in given], [g for _, g in given], True, record, [fresh[k] for k in wanted], False)
         result: list[Any] = [None] * n_inputs
         for k, g in zip(wanted, found, strict=True):
             result[k] = g
