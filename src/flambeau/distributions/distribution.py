@@ -89,7 +89,7 @@ class Distribution:
             if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
                 continue        # derived from another parameter, which is checked
             value = getattr(self, name)
-            valid = constraint.check(value)
+            valid = constraint.check(value.detach())        # no graph of the test itself
             if not valid.all():
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of {self!r} to "
@@ -233,7 +233,7 @@ class Distribution:
                       "`validate_args=False`.")
             return
         assert support is not None
-        valid = support.check(value)
+        valid = support.check(value.detach())
         if not valid.all():
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
