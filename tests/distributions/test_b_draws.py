@@ -94,6 +94,40 @@ def test_draws_take_a_generator():
     assert abs(shares.sum().item() - 1) < 1e-6
 
 
+MANY = {     # more elements than are drawn at once, so that uniforms drawn ahead go back to the stream
+    "gamma": lambda t, x: t._standard_gamma(x),
+    "dirichlet": lambda t, x: t._sample_dirichlet(x.view(-1, 4)),
+    "poisson": lambda t, x: t.poisson(x),
+    "binomial": lambda t, x: t.binomial((x * 9).floor(), x.sigmoid()),
+    "binomial of rare successes": lambda t, x: t.binomial(x * 0 + 1e7, x * 1e-8),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_many_draws_and_the_place_in_the_stream(name):
+    x = np.exp(np.random.default_rng(2).uniform(-6, 4, 4000))
+    x[::7] = 0.0 if name == "poisson" else 0.5
+    results = []
+    for t in (flambeau, torch):
+        t.manual_seed(4)
+        t.randn(3, dtype=t.float64)     # a normal waits
+        values = MANY[name](t, t.tensor(x.tolist(), dtype=t.float64))
+        results.append((to_numpy(values) if t is flambeau else values.numpy(), t.randn(3, dtype=t.float64).tolist()))
+    (ours, our_next), (theirs, their_next) = results
+    np.testing.assert_allclose(ours, theirs, rtol=1e-14)
+    np.testing.assert_allclose(our_next, their_next, rtol=1e-14)
+
+
+def test_a_refused_rate_leaves_the_stream_where_pytorch_does():
+    after = []
+    for t in (flambeau, torch):
+        t.manual_seed(4)
+        with pytest.raises(RuntimeError, match="rate to be non-negative"):
+            t.poisson(t.tensor([3.0] * 400 + [-1.0] + [2.0] * 10))
+        after.append(t.rand(1).item())
+    assert after[0] == after[1]
+
+
 @pytest.mark.parametrize("draw", ["_standard_gamma", "_sample_dirichlet"])
 def test_second_derivatives_are_refused(draw):
     alpha = flambeau.tensor([1.0, 2.0], requires_grad=True)

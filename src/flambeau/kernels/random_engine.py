@@ -146,6 +146,17 @@ class MersenneTwister:
         first = self.next32()
         return ((first & 0x1FFFFF) << 32 | self.next32()) * 2.0**-53
 
+    # -- drawing ahead ---------------------------------------------------------------------------
+    def mark(self) -> tuple:
+        """The place in the stream, for `rewind`; normals that wait are no part of it."""
+        return self._bits.state, self._words, self._next
+
+    def rewind(self, mark: tuple, n: int) -> None:
+        """Go on from `n` words behind a mark of this stream: whoever draws ahead gives back what is left."""
+        self._bits.state, words, position = mark
+        self._set_block(words, position)
+        self.draw32(n)
+
     # -- state -----------------------------------------------------------------------------------
     def get_state(self) -> np.ndarray:
         """The whole state as 5056 bytes (uint8), which PyTorch's CPU generator also loads."""

@@ -1,13 +1,16 @@
 """Random draws whose parameters are arrays: multinomial, Poisson, binomial, gamma, Dirichlet.
 
 All but the multinomial draw an unknown count of uniforms per element (rejection), so they walk the elements
-one by one, in index order, in Python floats; the numbers are those of PyTorch's CPU kernels.
+one by one, in index order, in Python floats; the numbers are those of PyTorch's CPU kernels. For many elements,
+uniforms are drawn ahead, and what is left goes back to the stream.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from operator import length_hint
 
 import numpy as np
 
@@ -78,7 +81,8 @@ def _search(engine: MersenneTwister, row: np.ndarray, num_samples: int) -> np.nd
 # -- counts ------------------------------------------------------------------------------------------
 def poisson(engine: MersenneTwister, rate: np.ndarray) -> np.ndarray:
     """Poisson counts of each rate (>= 0), in the shape and floating dtype of `rate`."""
-    return _each(lambda value: _poisson(engine.next_uniform53, value), rate)
+    drawn = _each(engine, _poisson, [(value,) for value in rate.ravel().astype(np.float64).tolist()])
+    return np.array(drawn, np.float64).reshape(rate.shape).astype(rate.dtype)
 
 
 def _poisson(uniform: Callable[[], float], rate: float) -> float:
@@ -116,12 +120,9 @@ def _poisson(uniform: Callable[[], float], rate: float) -> float:
 def binomial(engine: MersenneTwister, count: np.ndarray, prob: np.ndarray) -> np.ndarray:
     """Successes in `count` trials of probability `prob`; arrays of one floating dtype that broadcast together."""
     count, prob = np.broadcast_arrays(count, prob)
-    out = np.empty(count.shape, np.float64)
-    flat = out.reshape(-1)
     pairs = zip(count.ravel().astype(np.float64).tolist(), prob.ravel().astype(np.float64).tolist(), strict=True)
-    for index, (trials, p) in enumerate(pairs):
-        flat[index] = _binomial(engine.next_uniform53, trials, p)
-    return out.astype(count.dtype)
+    drawn = _each(engine, _binomial, list(pairs))
+    return np.array(drawn, np.float64).reshape(count.shape).astype(count.dtype)
 
 
 def _binomial(uniform: Callable[[], float], trials: float, p: float) -> float:
@@ -215,8 +216,14 @@ def _gammas(engine: MersenneTwister, alpha: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):
         inverse = alpha.dtype.type(1) / alpha
     columns = (alpha, inverse, boosted - alpha.dtype.type(_THIRD))
-    rows = zip(*(column.ravel().astype(np.float64).tolist() for column in columns), strict=True)
-    return np.array([_gamma(engine, *row) for row in rows], np.float64).reshape(alpha.shape)
+    rows = list(zip(*(column.ravel().astype(np.float64).tolist() for column in columns), strict=True))
+    if len(rows) < _FEW:
+        drawn = [_gamma(engine, *row) for row in rows]
+    else:
+        drawn = []
+        while len(drawn) < len(rows):
+            _gammas_ahead(engine, rows, drawn)
+    return np.array(drawn, np.float64).reshape(alpha.shape)
 
 
 def _gamma(engine: MersenneTwister, alpha: float, inverse: float, d: float) -> float:
@@ -239,11 +246,73 @@ def _gamma(engine: MersenneTwister, alpha: float, inverse: float, d: float) -> f
             return scale * d * v
 
 
+def _gammas_ahead(engine: MersenneTwister, rows: list[tuple], drawn: list[float]) -> None:
+    """Append the `_gamma` of further rows to `drawn`, at least of one, as far as uniforms drawn at once reach."""
+    mark = engine.mark()
+    waiting = engine.next_normal
+    uniforms = engine.uniform53(min(_AHEAD, 64 + 4 * (len(rows) - len(drawn)))).tolist()
+    sqrt, log, log1p, sin, cos = math.sqrt, math.log, math.log1p, math.sin, math.cos
+    at, end = 0, len(uniforms) - 4
+    kept, kept_normal = 0, waiting  # before the element under way
+    for alpha, inverse, d in itertools.islice(rows, len(drawn), None):
+        if not alpha > 0.0:
+            drawn.append(0.0 if alpha == 0.0 else math.nan)
+            continue
+        scale = 1.0
+        if alpha < 1.0:
+            scale = math.pow(1.0 - uniforms[at], inverse)
+            at += 1
+        c = 1.0 / sqrt(9.0 * d)
+        while at < end:
+            if waiting is None:
+                angle, radius = 2.0 * math.pi * uniforms[at], sqrt(-2.0 * log1p(-uniforms[at + 1]))
+                x, waiting = radius * cos(angle), radius * sin(angle)
+                at += 2
+            else:
+                x, waiting = waiting, None
+            y = 1.0 + c * x
+            if y <= 0.0:
+                continue
+            v = y * y * y
+            u = 1.0 - uniforms[at]
+            at += 1
+            square = x * x
+            if u < 1.0 - _SQUEEZE * square * square or log(u) < 0.5 * square + d * (1.0 - v + log(v)):
+                drawn.append(scale * d * v)
+                kept, kept_normal = at, waiting
+                break
+        else:  # the uniforms end: this element begins anew, with more
+            break
+    engine.rewind(mark, 2 * kept)
+    engine.next_normal = kept_normal
+
+
 # -- shared ------------------------------------------------------------------------------------------
-def _each(draw: Callable[[float], float], values: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
-    """`draw` of every element in index order, in the shape of `values` and the given dtype (or its own)."""
-    drawn = np.array([draw(value) for value in values.ravel().astype(np.float64).tolist()], np.float64)
-    return drawn.reshape(values.shape).astype(dtype or values.dtype)
+_FEW = 256  # elements: below, drawing ahead costs more than it saves (above, it takes half the time)
+_AHEAD = 1 << 13  # uniforms at a time
+
+
+def _each(engine: MersenneTwister, draw: Callable[..., float], rows: list[tuple]) -> list[float]:
+    """draw(uniform, *row) for every row in order; `uniform()` gives the next of the stream's uniforms."""
+    if len(rows) < _FEW:
+        return [draw(engine.next_uniform53, *row) for row in rows]
+    drawn: list[float] = []
+    while len(drawn) < len(rows):
+        mark = engine.mark()
+        ahead = left = min(_AHEAD, 64 + 8 * (len(rows) - len(drawn)))
+        source = iter(engine.uniform53(ahead).tolist())
+        uniform = source.__next__
+        try:
+            for row in rows[len(drawn) :]:
+                drawn.append(draw(uniform, *row))
+                left = length_hint(source)
+        except StopIteration:
+            pass  # in the midst of an element, which begins anew
+        finally:
+            engine.rewind(mark, 2 * (ahead - left))
+        if left == ahead and len(drawn) < len(rows):  # it needs more than are ever drawn ahead
+            drawn.append(draw(engine.next_uniform53, *rows[len(drawn)]))
+    return drawn
 
 
 def _log(value: float) -> float:
