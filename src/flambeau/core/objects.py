@@ -205,9 +205,8 @@ def remake(kept: Any) -> TensorBase:
 
 
 def is_lazy(kept: Any) -> bool:
-    """Whether this is no array (or NumPy scalar), but stands for one: of a meta or sparse tensor."""
-    t = type(kept)
-    return t is not state.array and (t is state.sparse or getattr(kept, "device", None) is META)
+    """Whether this is no array (nor NumPy's scalar), but stands for one: of a meta or sparse tensor."""
+    return type(kept) is not state.array and hasattr(kept, "materialise")
 
 
 def copied(kept: Any) -> Any:

@@ -133,7 +133,11 @@ CTC = primitive(
     xp.ctc_loss_backward(g, log_probs, targets, out0, out1, input_lengths, target_lengths, blank, zero_infinity))
 primitive("ctc_loss_backward", _ctc_backward, inputs=("grad", "log_probs", "targets", "losses", "log_alpha"),
           params=_LENGTHS,
-          promotes=False, meta=fresh(input=1), expr=KERNEL, grad=no_derivative("_ctc_loss_backward"),
+          promotes=False, meta=fresh(input=1), expr=KERNEL,
+          # linear in grad, each sequence by itself (forward mode needs this); PyTorch has no derivative at all
+          grad=lambda xp, g, log_probs, targets, losses, log_alpha, input_lengths, target_lengths, blank, zero_infinity:
+          xp.sum(g * xp.ctc_loss_backward(xp.ones_like(losses), log_probs, targets, losses, log_alpha, input_lengths,
+                                          target_lengths, blank, zero_infinity), (0, 2), False),
           log_probs=no_derivative("_ctc_loss_backward"))
 
 
