@@ -96,8 +96,11 @@ def test_refused(both, name):
 
 
 def test_sparse_adam_says_what_to_use():
-    with pytest.raises(NotImplementedError, match="no sparse tensors.*Use Adam"):
-        flambeau.optim.SparseAdam([flambeau.zeros(2, requires_grad=True)])
+    p = flambeau.ones(2, requires_grad=True)
+    optimizer = flambeau.optim.SparseAdam([p])
+    (p * p).sum().backward()
+    with pytest.raises(RuntimeError, match="does not support dense gradients, please consider Adam.*sparse=True"):
+        optimizer.step()
 
 
 # ------------------------------------------------------------------------------------- averages

@@ -54,6 +54,9 @@ class Pattern:
     def unique(self) -> bool:
         return self.coalesced
 
+    def __reduce__(self) -> tuple:
+        return Pattern, (self.indices, self.shape, self.coalesced)
+
     def flat(self) -> Pattern:
         return self
 
@@ -148,6 +151,9 @@ class Compressed:
     def values_shape(self) -> tuple[int, ...]:
         return (self.nnz, *(self.block or ()))
 
+    def __reduce__(self) -> tuple:
+        return Compressed, (self.layout, self.compressed, self.plain, self.shape, self.block)
+
     def flat(self) -> Pattern:
         """The positions of `values.reshape(-1)` in coordinates."""
         if self._flat is None:
@@ -202,6 +208,9 @@ class Sparse:
     @property
     def size(self) -> int:
         return prod(self.pattern.shape)
+
+    def __reduce__(self) -> tuple:
+        return Sparse, (self.pattern, self.values)
 
     def clone(self) -> Sparse:
         return Sparse(self.pattern, self.values.copy())
@@ -290,10 +299,14 @@ def add_into(dense: np.ndarray, sparse: Sparse) -> None:
     if pattern.layout is not SPARSE_COO:
         pattern, values = pattern.flat(), values.reshape(-1)
     at = tuple(pattern.indices)
+    values = values.astype(dense.dtype, copy=False)
     if pattern.coalesced:
         dense[at] += values
+    elif values.ndim > 1 and values.size and dense.flags.c_contiguous:
+        rows = dense.reshape(prod(pattern.shape[:pattern.sparse_dim]), -1)
+        _add_rows(rows, pattern.keys(), values.reshape(pattern.nnz, -1))
     else:
-        np.add.at(dense, at, values.astype(dense.dtype, copy=False))
+        np.add.at(dense, at, values)
 
 
 def add(a: Sparse, b: Sparse) -> Sparse:
@@ -311,7 +324,7 @@ def add(a: Sparse, b: Sparse) -> Sparse:
 
 
 def same_positions(a: Any, b: Any) -> bool:
-    if a.shape != b.shape or a.nnz != b.nnz:
+    if a.shape != b.shape or a.nnz != b.nnz or a.layout is not b.layout:
         return False
     if a.layout is SPARSE_COO:
         return a.coalesced == b.coalesced and a.sparse_dim == b.sparse_dim and (

@@ -272,6 +272,13 @@ def write(op: Op, inputs: tuple, compute: Callable) -> Any:
                  and any(isinstance(t, TensorBase) and requires(t) for t in inputs))
     check_writable(op, a, ra, recording)
     if not is_sparse(a):
+        b = inputs[1] if len(inputs) == 2 else None
+        if (op.name in ("add", "sub") and not recording and is_sparse(b) and shape_of(a) == shape_of(b)
+                and np.can_cast(dtype_of(b), dtype_of(a), "same_kind")):
+            s = data(b)
+            quiet(k.add_into, (array_of(a), s if op.name == "add" else Sparse(s.pattern, np.negative(s.values))))
+            wrote(op, a, None)
+            return a
         result = compute()
         return a.copy_(to_dense(result) if is_sparse(result) else result)
     before = a

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.basics import set_requires_grad
-from flambeau.core.dtype import META, as_device
+from flambeau.core.dtype import META, STRIDED, as_device
 from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
 from flambeau.core.origin import warn_user
 from flambeau.kernels import strides
@@ -35,8 +35,22 @@ def _sizes(size: Any, name: str, size_keyword: Any) -> tuple[int, ...]:
     return size_of(size, name)
 
 
+def _sparse_zeros(sizes: tuple[int, ...], layout: Any, dtype: Any, requires_grad: bool, like: Any = None) -> Any:
+    """A sparse tensor without elements."""
+    from ._sparse import tensor_of
+    from .sparse_rules import empty, empty_like
+
+    d = default_array_type() if dtype is None else dtype
+    t = tensor_of(empty(sizes, layout, d) if like is None else empty_like(like, d))
+    if requires_grad:
+        set_requires_grad(t, True)
+    return t
+
+
 def _fill(name: str, sizes: tuple[int, ...], value: Any, out: Any, dtype: Any, layout: Any, device: Any,
           requires_grad: bool, pin_memory: Any) -> Any:
+    if name in ("zeros", "empty") and layout is not None and layout is not STRIDED and out is None:
+        return _sparse_zeros(sizes, layout, array_dtype(dtype, name), requires_grad)
     check_options(layout, pin_memory)
     d = array_dtype(dtype, name)
     if out is not None:
@@ -180,8 +194,15 @@ def _like(name: str, source: Any, value: Any, dtype: Any, layout: Any, device: A
           memory_format: Any, pin_memory: Any) -> Any:
     if not isinstance(source, TensorBase):
         raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(source).__name__}")
-    check_options(layout, pin_memory)
     d = array_dtype(dtype, name) or dtype_of(source)
+    wanted = source.layout if layout is None else layout
+    if wanted is not STRIDED:
+        if name not in ("zeros_like", "empty_like"):
+            raise NotImplementedError(f"{name}() is not implemented for sparse tensors: it would fill all elements. Use "
+                                      f"{name}(t.to_dense()), or layout=torch.strided.")
+        like = source._lazy if source.layout is wanted else None
+        return _sparse_zeros(tuple(shape_of(source)), wanted, d, requires_grad, like)
+    check_options(layout, pin_memory)
     form = format_name(memory_format)
     if (source.device if device is None else as_device(device)) is META:
         a = source._array

@@ -284,10 +284,12 @@ def _unbind(inputs: tuple, params: tuple) -> Any:
     return [_select(inputs, (params[0], i)) for i in range(shape_of(inputs[0])[params[0]])]
 
 
-@rule("narrow_copy")
-def narrowed(inputs: tuple, params: tuple) -> Any:
-    t, (dim, start, length) = inputs[0], params
-    return _index_select((t, make(np.arange(start, start + length))), (dim,))
+@rule("vector_norm")
+def _norm(inputs: tuple, params: tuple) -> Any:
+    order, dim, keepdim = params
+    if order != 2 or keepdim or dim not in (None, ()) and len(dim) != len(shape_of(inputs[0])):
+        raise not_supported("norm of a dimension, or of another order than 2,", inputs)
+    return apply1(slot("vector_norm"), elements(inputs[0], True)[1].reshape(-1), (order, None, False))
 
 
 @rule("any_all", "any")
@@ -417,6 +419,10 @@ def _cat(inputs: tuple, params: tuple) -> Any:
 @rule("stack")
 def _stack(inputs: tuple, params: tuple) -> Any:
     first = tuple(shape_of(inputs[0]))
+    for i, t in enumerate(inputs):
+        if not is_sparse(t):
+            raise RuntimeError(f"stack: the tensor at position {i} is dense, and others are sparse. Convert it with "
+                               ".to_sparse().")
     if any(tuple(shape_of(t)) != first for t in inputs):
         raise RuntimeError("stack expects each tensor to be equal size")
     return _cat(tuple(unsqueezed((t,), params) for t in inputs), params)

@@ -13,10 +13,11 @@ from flambeau.autograd import enable_grad, no_grad
 from flambeau.core import dtype as dtypes
 from flambeau.core.objects import TensorBase, array_of, cell_of, make, user_frame
 from flambeau.core.op import Op
-from flambeau.core.state import quiet2
+from flambeau.core.state import quiet2, quiet3
 from flambeau.core.state import state as core
 
 from ._segments import SMALL, Pack, Same, Segment, pieces, real
+from ._sparse import refuse
 from .optimizer import Optimizer, run_closure
 
 _steps: dict[type, Op] = {}       # who wrote, for errors: "SGD.step()"
@@ -121,6 +122,17 @@ class Elementwise(Optimizer):
         """Write the new parameters and states of a segment. numbers: 0-d arrays in the segment's dtype."""
         raise NotImplementedError
 
+    sparse_instead = ""         # what the error of a sparse gradient recommends
+
+    def sparse_update(self, p: Any, g: Any, group: dict) -> None:
+        """Update a parameter by a sparse gradient."""
+        name = "Adam" if self.sparse_instead else type(self).__name__
+        refuse(name, self.sparse_instead)
+
+    def _sparse_step(self, p: Any, group: dict) -> None:
+        quiet3(self.sparse_update, p, p._grad._lazy, group)
+        count_writes(_writer(type(self)), [p])
+
     def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
         """`update` for one parameter by differentiable operators: p and the states are written in place.
 
@@ -142,6 +154,11 @@ class Elementwise(Optimizer):
         if self.defaults.get("differentiable"):
             with enable_grad():
                 self._step_recorded()
+            return loss
+        first = self.param_groups[0]["params"][0]
+        if first._array is None and first.is_meta:
+            with no_grad():
+                self._step_on_meta()
             return loss
         batches = self._batches()
         self._run(batches, [self.numbers(b.group, b.count) for b in batches])
@@ -171,12 +188,16 @@ class Elementwise(Optimizer):
             names = self.names(group)
             batch: Batch | None = None
             for p in group["params"]:
-                if p._grad is None:
+                g = p._grad
+                if g is None:
+                    continue
+                if g._array is None and type(g._lazy) is core.sparse:
+                    self._sparse_step(p, group)
                     continue
                 state = states[p]
                 if not state:
-                    if p._grad._array is None:
-                        array_of(p._grad)
+                    if g._array is None:
+                        array_of(g)
                     self.start(p, group, state)
                 count = self.advance(state, group)
                 if batch is None or batch.count != count:
@@ -189,6 +210,16 @@ class Elementwise(Optimizer):
                     batch.states[k].append(state[name])
         return found
 
+    def _step_on_meta(self) -> None:
+        """A step of parameters without values: the states get their shapes, and the writes are counted."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p._grad is not None:
+                    state = self.state[p]
+                    if not state:
+                        self.start(p, group, state)
+                    self.record(p, p._grad, state, group)
+
     def _step_recorded(self) -> None:
         """A step that is part of the graph: gradients flow through it to gradients, states and options."""
         for group in self.param_groups:
@@ -199,6 +230,9 @@ class Elementwise(Optimizer):
                 g = p.grad
                 if g is None:
                     continue
+                if g.layout is not dtypes.STRIDED:
+                    raise NotImplementedError(f"{type(self).__name__}(differentiable=True) does not take sparse gradients. "
+                                              "Use sparse=False, or leave differentiable out.")
                 state = self.state[p]
                 if not state:
                     with no_grad():
@@ -288,7 +322,15 @@ def mixed(kept: Any, new: Any, share: Any) -> Any:
 
 def zeros_like(p: Any) -> Any:
     """A state tensor of zeros."""
-    return make(np.zeros_like(array_of(p)))
+    return full_like(p, 0)
+
+
+def full_like(p: Any, value: Any) -> Any:
+    """A state tensor of one number."""
+    if p._array is None and p.is_meta:
+        return flambeau.zeros_like(p.detach())  # type: ignore[attr-defined]
+    a = array_of(p)
+    return make(np.full_like(a, complex(value, value) if a.dtype.kind == "c" else value))
 
 
 def step_count() -> Any:

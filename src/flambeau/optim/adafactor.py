@@ -10,6 +10,7 @@ from flambeau.autograd import no_grad
 from flambeau.tensor import Tensor
 
 from ._elementwise import number, step_count
+from ._sparse import gradient, refuse
 from .optimizer import Optimizer, run_closure
 
 
@@ -59,6 +60,8 @@ class Adafactor(Optimizer):
             for p in group["params"]:
                 if p.grad is None:
                     continue
+                if gradient(p) is not None:
+                    refuse("Adafactor")
                 if p.is_complex():
                     raise RuntimeError("Adafactor does not support complex parameters: optimize their real and imaginary "
                                        "parts, torch.view_as_real(p)")

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.objects import array_of, make
-
-from ._elementwise import Elementwise, check, check_lr, decayed, number, refuse_modes, step_count
+from ._elementwise import Elementwise, check, check_lr, decayed, full_like, number, refuse_modes, step_count
 from ._segments import Segment
+from ._sparse import adagrad
 
 
 class Adagrad(Elementwise):
@@ -62,14 +61,20 @@ class Adagrad(Elementwise):
         return ("sum",)
 
     def start(self, p: Any, group: dict, state: dict) -> None:
-        a = array_of(p)
         first = group["initial_accumulator_value"]
         state["step"] = step_count()
-        state["sum"] = make(np.full_like(a, complex(first, first) if a.dtype.kind == "c" else first))
+        state["sum"] = full_like(p, first)
 
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
         return (-number(group["lr"]) / (1 + (count - 1) * group["lr_decay"]), group["eps"],
                 group["weight_decay"])
+
+    def sparse_update(self, p: Any, g: Any, group: dict) -> None:
+        state = self.state[p]
+        if not state:
+            self.start(p, group, state)
+        count = self.advance(state, group)
+        adagrad(p, g, group, state, number(group["lr"]) / (1 + (count - 1) * group["lr_decay"]))
 
     def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
         state["step"].add_(1)

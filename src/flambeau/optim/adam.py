@@ -62,6 +62,8 @@ class Adam(Elementwise):
                                   ("decoupled_weight_decay", False)):
                 group.setdefault(name, default)
 
+    sparse_instead = ", please consider SparseAdam instead"
+
     def names(self, group: dict) -> tuple[str, ...]:
         if group["amsgrad"]:
             return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")

@@ -64,6 +64,8 @@ class LBFGS(Optimizer):
         parts = []
         for p in self._params:
             g = p.detach().new_zeros(p.shape) if p.grad is None else p.grad
+            if g.is_sparse:
+                g = g.to_dense()
             parts.append((flambeau.view_as_real(g) if g.is_complex() else g).reshape(-1))
         return flambeau.cat(parts, 0)
 

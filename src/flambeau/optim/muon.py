@@ -10,6 +10,7 @@ import flambeau
 from flambeau.autograd import no_grad
 
 from ._elementwise import check_lr, number
+from ._sparse import gradient, refuse
 from .optimizer import Optimizer, run_closure
 
 _MOST_STEPS = 100
@@ -36,7 +37,7 @@ def orthogonalized(g: Any, coefficients: tuple[float, float, float], n_steps: in
     return x.T if tall else x
 
 
-def _adjusted(lr: float, how: str | None, shape: Any) -> float:
+def _adjusted(lr: Any, how: str | None, shape: Any) -> Any:
     rows, columns = shape[:2]
     if how == "match_rms_adamw":
         return lr * 0.2 * math.sqrt(max(rows, columns))
@@ -91,6 +92,8 @@ class Muon(Optimizer):
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is not None:
+                    if gradient(p) is not None:
+                        refuse("Muon")
                     self._update(p, p.grad, self.state[p], group)
         return loss
 
@@ -98,12 +101,12 @@ class Muon(Optimizer):
     def _update(p: Any, g: Any, state: dict, group: dict) -> None:
         if p.is_complex():
             raise ValueError("Complex parameters are not supported by Muon")
-        lr, momentum = number(group["lr"]), group["momentum"]
+        lr, momentum = group["lr"], group["momentum"]      # a tensor computes in its own dtype, as in PyTorch
         if "momentum_buffer" not in state:
             state["momentum_buffer"] = flambeau.zeros_like(g)
         average = state["momentum_buffer"]
         average.lerp_(g, 1 - momentum)
         update = g.lerp(average, momentum) if group["nesterov"] else average
         update = orthogonalized(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
-        p.mul_(1 - lr * group["weight_decay"])
-        p.add_(update, alpha=-_adjusted(lr, group["adjust_lr_fn"], p.shape))
+        p.mul_(number(1 - lr * group["weight_decay"]))
+        p.add_(update, alpha=-number(_adjusted(lr, group["adjust_lr_fn"], p.shape)))

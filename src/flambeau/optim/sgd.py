@@ -11,6 +11,8 @@ from flambeau.core.objects import array_of, make
 from ._elementwise import Batch, Elementwise, check, check_lr, decayed, number, refuse_modes
 from ._functional import sgd  # type: ignore[attr-defined]  # noqa: F401
 from ._segments import PIECE, Segment
+from ._sparse import gradient
+from ._sparse import sgd as sgd_step
 
 
 class SGD(Elementwise):
@@ -65,6 +67,9 @@ class SGD(Elementwise):
             fresh, going = Batch(i, group, False, 1), Batch(i, group, True, 1)
             for p in group["params"]:
                 if p._grad is not None:
+                    if gradient(p) is not None:
+                        self._sparse_step(p, group)
+                        continue
                     state = self.state[p]
                     kept = state.get("momentum_buffer")
                     batch = going
@@ -89,6 +94,9 @@ class SGD(Elementwise):
             super()._run_batch(batch, values)
             return
         if values[1] != 0:
+            for p in batch.params:
+                if gradient(p) is not None:
+                    self._sparse_step(p, group)         # raises
             super()._run_batch(batch, values)
             return
         rate = -values[0] if group["maximize"] else values[0]
@@ -100,6 +108,9 @@ class SGD(Elementwise):
                 a = array_of(p)
             g = p._grad._array
             if g is None:
+                if gradient(p) is not None:
+                    self._sparse_step(p, group)
+                    continue
                 g = array_of(p._grad)
             dtype = a.dtype
             step = rates.get(dtype)
@@ -112,6 +123,10 @@ class SGD(Elementwise):
                     add(part, multiply(flat_g[i:i + PIECE], step, scratch[:part.size]), part)
             else:
                 add(a, multiply(g, step), a)
+
+    def sparse_update(self, p: Any, g: Any, group: dict) -> None:
+        state = self.state[p] if group["momentum"] != 0 else {}
+        sgd_step(p, g, group, state, number(group["lr"]), number(group["weight_decay"]))
 
     def start(self, p: Any, group: dict, state: dict) -> None:
         """Nothing: the first gradient becomes the momentum."""

@@ -34,13 +34,13 @@ KNOWN: dict[tuple[str, str], Any] = {
     **{("torch", name): kind for name, kind in _legacy.old_types().items()},
     **{("torch._utils", function.__name__): function for function in (
         _rebuild._rebuild_tensor, _rebuild._rebuild_tensor_v2, _rebuild._rebuild_tensor_v3, _rebuild._rebuild_parameter,
-        _rebuild._rebuild_parameter_with_state, _rebuild._rebuild_meta_tensor_no_storage)},
+        _rebuild._rebuild_parameter_with_state, _rebuild._rebuild_meta_tensor_no_storage, _rebuild._rebuild_sparse_tensor)},
 }
 _TORCH: dict[int, tuple[str, str]] = {id(value): key for key, value in reversed(KNOWN.items())}
 
 # Functions and constants that files of PyTorch may hold and that have no counterpart here
 _LACKING = {
-    "_rebuild_sparse_tensor": "a sparse tensor", "_rebuild_qtensor": "a quantized tensor",
+    "_rebuild_qtensor": "a quantized tensor",
     "_rebuild_nested_tensor": "a nested tensor", "_rebuild_wrapper_subclass": "a wrapper subclass of Tensor",
     "_rebuild_device_tensor_from_numpy": "a tensor of another device",
     "_rebuild_device_tensor_from_cpu_tensor": "a tensor of another device",

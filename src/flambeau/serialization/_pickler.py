@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.dtype import Device, DType, Layout, dtype_of_array
-from flambeau.core.objects import TensorBase, array_of, requires
+from flambeau.core.objects import TensorBase, array_of, make, requires
+from flambeau.core.size import Size
 from flambeau.kernels import strides as layout
+from flambeau.kernels.sparse import Pattern, Sparse
 from flambeau.nn.parameter import Parameter
 from flambeau.ops._generator import Generator
 from flambeau.ops._meta import Meta
@@ -94,6 +96,13 @@ def _kind(dtype: np.dtype) -> _rebuild.StorageType:
     return _rebuild.TYPE_OF[dtype_of_array(dtype).name]
 
 
+def _sparse_parts(s: Sparse) -> tuple:
+    p = s.pattern
+    if isinstance(p, Pattern):
+        return make(p.indices), make(s.values), Size(p.shape), p.coalesced
+    return make(p.compressed), make(p.plain), make(s.values), Size(p.shape)
+
+
 def reduce_tensor(t: Any) -> tuple:
     """A tensor as a call of one of the functions in `_rebuild`."""
     own = attributes(t)
@@ -107,6 +116,8 @@ def reduce_tensor(t: Any) -> tuple:
     if t._array is None and isinstance(t._lazy, Meta):
         function: Any = _rebuild._rebuild_meta_tensor_no_storage
         args: tuple = (t.dtype, tuple(t.shape), t._lazy.strides, requires(t))
+    elif type(t._lazy) is Sparse:
+        function, args = _rebuild._rebuild_sparse_tensor, (t.layout, _sparse_parts(t._lazy))
     else:
         a = array_of(t)
         stored, offset = _storage_of(a)

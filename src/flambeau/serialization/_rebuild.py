@@ -12,7 +12,20 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.basics import set_requires_grad
-from flambeau.core.dtype import CPU, SPARSE_COO, SPARSE_CSR, STRIDED, Device, DType, Layout, as_device, by_name
+from flambeau.core.dtype import (
+    CPU,
+    SPARSE_BSC,
+    SPARSE_BSR,
+    SPARSE_COO,
+    SPARSE_CSC,
+    SPARSE_CSR,
+    STRIDED,
+    Device,
+    DType,
+    Layout,
+    as_device,
+    by_name,
+)
 from flambeau.core.objects import make
 from flambeau.kernels import strides as layout
 from flambeau.nn.parameter import Parameter
@@ -268,7 +281,7 @@ def with_attributes(t: Any, state: Any) -> Any:
 
 def _get_layout(name: Any) -> Layout:
     """The layout of this name."""
-    for found in (STRIDED, SPARSE_COO, SPARSE_CSR):
+    for found in (STRIDED, SPARSE_COO, SPARSE_CSR, SPARSE_CSC, SPARSE_BSR, SPARSE_BSC):
         if name == f"torch.{found.name}":
             return found
     raise CheckpointError(f"the file names the layout {short(name)}, which flambeau does not have")
@@ -284,6 +297,24 @@ def called(function: Any, args: tuple) -> Any:
         raise CheckpointError(f"the file calls {function.__name__} with {len(args)} arguments: {error}") from None
 
 
+def _rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
+    """A sparse tensor: (indices, values, size, is_coalesced), or (compressed indices, plain indices, values, size)."""
+    from flambeau.ops.sparse_create import sparse_compressed_tensor, sparse_coo_tensor
+
+    if not isinstance(data, tuple) or not isinstance(layout, Layout) or layout is STRIDED:
+        raise CheckpointError(f"a sparse tensor of the file has layout {short(layout)} and data {short(data)}")
+    n_tensors = 2 if layout is SPARSE_COO else 3
+    if len(data) not in (3, 4) or not all(isinstance(t, Tensor) for t in data[:n_tensors]):
+        raise CheckpointError("a sparse tensor of the file lacks its indices or values")
+    try:
+        if layout is SPARSE_COO:
+            coalesced = bool(data[3]) if len(data) == 4 else None
+            return sparse_coo_tensor(data[0], data[1].detach(), data[2], is_coalesced=coalesced, check_invariants=True)
+        return sparse_compressed_tensor(data[0], data[1], data[2].detach(), data[3], layout=layout)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        raise CheckpointError(f"a sparse tensor of the file does not fit together: {error}") from None
+
+
 REBUILDERS = (_rebuild_tensor, _rebuild_tensor_v2, _rebuild_tensor_v3, _rebuild_meta_tensor_no_storage,
-              _rebuild_parameter, _rebuild_parameter_with_state)
+              _rebuild_parameter, _rebuild_parameter_with_state, _rebuild_sparse_tensor)
 FUNCTIONS = (*REBUILDERS, _rebuild_from_type_v2, _get_layout)

@@ -8,6 +8,7 @@ import numpy as np
 
 from flambeau.core.objects import TensorBase, array_of, make, requires, shape_of
 from flambeau.core.origin import warn_user
+from flambeau.core.state import state
 from flambeau.kernels.casting import BFLOAT16, cast
 from flambeau.kernels.promotion import number_dtype
 
@@ -18,10 +19,21 @@ def values(t: Any, what: str) -> np.ndarray:
     """The array of a tensor whose values are asked for."""
     a = t._array
     if a is None:
+        if type(t._lazy) is state.sparse:
+            return _of_sparse(t, what)
         if t._lazy.device.type == "meta":
             raise RuntimeError(f"{what} cannot be called on meta tensors: they have a shape and a dtype, but no values")
         a = array_of(t)
     return a
+
+
+def _of_sparse(t: Any, what: str) -> np.ndarray:
+    """A sparse tensor of one element, dense."""
+    if t.numel() != 1:
+        raise RuntimeError(f"{what}: a Tensor with {t.numel()} elements cannot be converted to Scalar, and it is sparse "
+                           f"({t.layout!r}): call .to_dense() for its elements.")
+    found: np.ndarray = t._lazy.dense()
+    return found
 
 
 def number(a: np.ndarray) -> Any:
@@ -105,6 +117,9 @@ class Conversions:
             if self._lazy.device.type == "meta":
                 raise TypeError("can't convert meta device type tensor to numpy: it has no values. Use "
                                 "torch.empty_like(t, device='cpu') for real memory.")
+            if type(self._lazy) is state.sparse:
+                raise TypeError(f"can't convert {self.layout!r} layout tensor to numpy: it is sparse. Use Tensor.to_dense() "
+                                "first, or .coalesce() and then indices() and values().")
             a = array_of(self)
         if a.dtype == BFLOAT16:
             raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no bfloat16. Use tensor.float().numpy().")

@@ -76,6 +76,17 @@ def rebuild_meta(cls: Any, shape: tuple, dtype: np.dtype, steps: tuple, requires
     return t
 
 
+def rebuild_sparse(cls: Any, data: Any, requires_grad: bool = False, own: dict | None = None) -> Any:
+    """A sparse tensor of its data; it also unpickles one."""
+    t = make_as(cls, None)
+    t._lazy, t._shape, t._dtype = data, data.shape, data.dtype
+    if requires_grad:
+        set_requires_grad(t, True)
+    if own:
+        t.__dict__.update(own)
+    return t
+
+
 def of_class(t: TensorBase, cls: Any) -> Any:
     """t itself, made an instance of a subclass of Tensor."""
     t.__class__ = cls
@@ -87,7 +98,9 @@ class Python:
 
     def __copy__(self: Any) -> Any:
         cls = type(self)
-        if self._array is None:
+        if type(self._lazy) is state.sparse:
+            t = rebuild_sparse(cls, self._lazy)
+        elif self._array is None:
             t = rebuild_meta(cls, tuple(shape_of(self)), self._dtype, self._lazy.strides, False)
         else:
             t = make_as(cls, self._array)
@@ -110,6 +123,8 @@ class Python:
         cls = type(self)
         if self._array is None and isinstance(self._lazy, Meta):
             t = rebuild_meta(cls, tuple(shape_of(self)), self._dtype, self._lazy.strides, False)
+        elif type(self._lazy) is state.sparse:
+            t = rebuild_sparse(cls, self._lazy.clone())
         else:
             a = array_of(self)
             owner, *where = place(a)
@@ -132,6 +147,8 @@ class Python:
         own = attributes(self) or None
         if self._array is None and isinstance(self._lazy, Meta):
             return rebuild_meta, (cls, tuple(shape_of(self)), self._dtype, self._lazy.strides, requires(self))
+        if type(self._lazy) is state.sparse:
+            return rebuild_sparse, (cls, self._lazy, requires(self), own)
         a = array_of(self)
         owner, *where = place(a)
         return rebuild, (cls, owner, a.dtype, tuple(where), requires(self), own)
