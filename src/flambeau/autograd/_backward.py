@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
         if not isinstance(root, TensorBase):
             if g is None:
                 raise RuntimeError(f"{what}: a GradientEdge needs an explicit gradient")
-            seeds.append(g if create or g.is_meta else memory_of(g))
+            seeds.append(_carried(g, create))
             continue
         if g is None:
             if not root.requires_grad:
@@ -64,8 +65,23 @@ def _seeds(roots: list, gradients: Sequence | None, create: bool, what: str) -> 
         if root.device != g.device:
             raise RuntimeError(f"grad_output[{i}] is on {g.device} and output[{i}] on {root.device}: expected both on one "
                                "device.")
-        seeds.append(g if create or g.is_meta else memory_of(g))
+        seeds.append(_carried(g, create))
     return seeds
+
+
+def _carried(g: Any, create: bool) -> Any:
+    """A gradient as the engine takes it: an array, or a tensor where there is none or the backward is recorded."""
+    return g if create or g._array is None else memory_of(g)
+
+
+def _refuse_mapped(roots: list, what: str) -> None:
+    """A tensor of vmap stands for samples, and has no graph of its own."""
+    for t in roots:
+        if isinstance(t, TensorBase) and t._array is None and hasattr(t._lazy, "operate"):
+            raise AutogradError(
+                f"{what} is called on a tensor inside of vmap, which stands for a whole batch: backward() called inside a "
+                "functorch transform is not supported. Use torch.func.grad or torch.func.vjp in the mapped function, or "
+                "differentiate its result outside.")
 
 
 def why_no_grad(t: TensorBase) -> str:
@@ -113,6 +129,8 @@ def backward(
             raise RuntimeError("grad_tensors and grad_variables (its old name) are both given: use grad_tensors only")
         grad_tensors = grad_variables
     roots = _as_list(tensors)
+    if state.special != 0:
+        _refuse_mapped(roots, "backward()")
     if grad_tensors is not None:
         grad_tensors = [grad_tensors] if isinstance(grad_tensors, TensorBase) else list(grad_tensors)
     wanted = None
@@ -172,6 +190,8 @@ def grad(
         grad_outputs = [grad_outputs] if isinstance(grad_outputs, TensorBase) else list(grad_outputs)
     create = bool(create_graph)
     keep = create if retain_graph is None else bool(retain_graph)
+    if state.special != 0:
+        _refuse_mapped([*roots, *wanted], "grad()")
     for i, t in enumerate(wanted):
         if isinstance(t, TensorBase) and not t.requires_grad:
             raise AutogradError(
@@ -209,14 +229,24 @@ def _zeros_at(target: Any) -> TensorBase:
 
 
 def _batched(roots: list, wanted: list, grads: Any, keep: bool, create: bool, allow: bool, materialize: bool) -> tuple:
-    """One backward for each vector of the batch, stacked."""
+    """One backward for the whole batch: vmap over the vectors."""
     if grads is None or any(g is None for g in grads):
         raise RuntimeError("is_grads_batched=True needs grad_outputs with a leading batch dimension for each output")
-    n = shape_of(grads[0])[0]
-    rows = []
-    for k in range(n):
-        seeds = _seeds(roots, [g[k] for g in grads], create, "grad()")
-        results = run_backward(roots, seeds, keep or k < n - 1, create, wanted, False)
-        rows.append(_finish(results, wanted, allow, materialize))
-    stack = state.ops.stack_tensors
-    return tuple(None if column[0] is None else stack(list(column), 0) for column in zip(*rows, strict=True))
+    given: list[bool] = []
+
+    def backward_of(*vectors: Any) -> tuple:
+        seeds = _seeds(roots, list(vectors), create, "grad()")
+        results = run_backward(roots, seeds, keep, create, wanted, False)
+        given[:] = [g is not None for g in results]
+        return tuple(g for g in results if g is not None)
+
+    vmap = importlib.import_module("flambeau.func").vmap        # of a library above this one, which is built on grad
+    rows = iter(vmap(backward_of)(*grads))
+    results = [next(rows) if there else None for there in given]
+    for i, g in enumerate(results):
+        if g is None and not allow:
+            raise unused_error(i)
+        if g is None and materialize:
+            zeros = _zeros_at(wanted[i])
+            results[i] = state.ops.expand(zeros, (shape_of(grads[0])[0], *shape_of(zeros)))
+    return tuple(results)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.objects import TensorBase, array_of, make, requires, shape_of
+import numpy as np
+
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, requires, shape_of
 from flambeau.core.state import grad_enabled, state
 
 from . import forward_ad
@@ -165,7 +167,7 @@ def jacobian(func: Callable, inputs: Any, create_graph: bool = False, strict: bo
 
     Args:
         func: function of one or several tensors that returns a tensor or a tuple.
-        vectorize: accepted; rows are computed one by one.
+        vectorize: compute all rows by one batched backward, which is faster and takes more memory.
         strategy: "reverse-mode" (a backward for each output element) or "forward-mode" (a forward for each input
             element; needs vectorize=True, as in PyTorch).
 
@@ -198,7 +200,8 @@ def jacobian(func: Callable, inputs: Any, create_graph: bool = False, strict: bo
         prepared = _prepared(given, create_graph)
         is_out, outputs = _as_tuple(func(*prepared), "outputs of the user-provided function", "jacobian")
         _check_outputs(outputs, strict, create_graph, "jacobian")
-        table = [_jacobian_of(o, prepared, create_graph, strict) for o in outputs]
+        rows_of = _all_rows if vectorize else _jacobian_of
+        table = [rows_of(o, prepared, create_graph, strict) for o in outputs]
     return _table(_released(table, create_graph), is_in, is_out)
 
 
@@ -214,6 +217,17 @@ def _jacobian_of(out: TensorBase, inputs: tuple, create: bool, strict: bool) -> 
             column.append(g)
     shape = tuple(shape_of(out))
     return tuple(_stacked(column, shape + tuple(shape_of(t)), out, t) for column, t in zip(rows, inputs, strict=True))
+
+
+def _all_rows(out: TensorBase, inputs: tuple, create: bool, strict: bool) -> tuple:
+    """The rows as one batch of vectors."""
+    n, shape = out.numel(), tuple(shape_of(out))
+    if n == 0 or not requires(out):
+        return _jacobian_of(out, inputs, create, strict)
+    unit = make(np.eye(n, dtype=dtype_of(out)).reshape(n, *shape))
+    grads = grad(out, inputs, unit, retain_graph=True, create_graph=create, allow_unused=True, is_grads_batched=True)
+    return tuple(t.new_zeros(shape + tuple(shape_of(t))) if g is None else g.reshape(shape + tuple(shape_of(t)))
+                 for g, t in zip(grads, inputs, strict=True))
 
 
 def _stacked(parts: list, shape: tuple, out: TensorBase, like: TensorBase) -> TensorBase:
@@ -298,7 +312,7 @@ def hessian(func: Callable, inputs: Any, create_graph: bool = False, strict: boo
     if outer_jacobian_strategy == "forward-mode":
         table = _forward_jacobian(_on_leaves(gradient), given)
     else:
-        table = jacobian(gradient, given, create_graph=create_graph, strict=strict)
+        table = jacobian(gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize)
     return table if is_in else table[0][0]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, requires, shape_of
 from flambeau.core.origin import warn_user
+from flambeau.core.state import state
 
 from . import _jacobians as jac
 from ._backward import grad
@@ -149,6 +150,29 @@ class _Check:
             if check_dtypes and dtype_of(g) != dtype_of(t):
                 raise GradcheckError(f"grad is incorrect type: {g.dtype} for input {position} of {t.dtype}")
 
+    def batches_agree(self) -> None:
+        """Two vectors as a batch give what they give one by one."""
+        outs = self.fresh()
+        draw = np.random.RandomState(0)
+        for i, o in enumerate(outs):
+            if not requires(o):
+                continue
+            vectors = [make(np.asarray(draw.uniform(-1, 1, tuple(shape_of(o)))).astype(dtype_of(o))) for _ in range(2)]
+            one_by_one = [grad(o, self.wanted, v, retain_graph=True, allow_unused=True) for v in vectors]
+            try:
+                together = grad(o, self.wanted, state.ops.stack_tensors(vectors, 0), retain_graph=True, allow_unused=True,
+                                is_grads_batched=True)
+            except RuntimeError as error:
+                raise GradcheckError(
+                    f"While checking batched gradients of output {i}: the backward failed under vmap: {error}. Its formula "
+                    "must work on tensors without looking at values, or pass check_batched_grad=False.") from error
+            for position, g, first, second in zip(self.positions, together, *one_by_one, strict=True):
+                if g is not None and not np.allclose(array_of(g), np.stack([array_of(first), array_of(second)]),
+                                                     self.rtol, self.atol, equal_nan=True):
+                    raise GradcheckError(
+                        f"Batched gradients of output {i} with respect to input {position} differ from those of the vectors "
+                        "one by one: the backward mixes samples of a batch. Pass check_batched_grad=False if it must.")
+
 
 def _element(k: int, t: TensorBase) -> str:
     """Real component k of t as the user counts: [0, 2], or the imaginary part of it."""
@@ -256,7 +280,8 @@ def gradcheck(
         nondet_tol: how much two runs of the same backward may differ.
         check_undefined_grad: accepted: each output is differentiated while the others have no gradient, in any case.
         check_forward_ad, check_backward_ad: which modes.
-        check_batched_grad, check_batched_forward_grad: accepted: batches of vectors are run one by one here.
+        check_batched_grad: also whether a batch of vectors gives what they give one by one (`is_grads_batched`).
+        check_batched_forward_grad: accepted: forward mode has no batches here.
         fast_mode: compare random projections instead of whole Jacobians.
         masked: accepted: it concerns sparse tensors.
 
@@ -289,6 +314,8 @@ def gradcheck(
                 check.slow_forward()
         if check_backward_ad:
             check.gradients_look_right(check_grad_dtypes)
+            if check_batched_grad:
+                check.batches_agree()
     except GradcheckError:
         if raise_exception:
             raise

@@ -84,6 +84,12 @@ class Batched:
         t._lazy, t._shape, t._rg = other._lazy, other._lazy.shape, other._rg
         return t
 
+    def custom(self, cls: Any, args: tuple) -> Any:
+        """A custom Function of tensors of which some are batched."""
+        from ._custom import apply
+
+        return apply(cls, args)
+
     def detached(self, tensor: TensorBase) -> TensorBase:
         return wrap(self.inner.detach(), self.level)
 
