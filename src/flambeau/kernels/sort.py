@@ -1,14 +1,19 @@
 """Order along one axis: sort, argsort, topk, kthvalue, msort. NaN is the greatest value, as in PyTorch.
 
-Where PyTorch leaves the order of equal elements to its selection algorithm (topk, kthvalue), the first
-positions are given here.
+Where PyTorch leaves the order of equal elements to its algorithm (topk, kthvalue, sort without stable), that algorithm is
+followed (see `ties`), up to ties.LIMIT elements; above it the first positions are given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from flambeau.kernels import ties
 from flambeau.kernels.strides import normalize_dim
+
+RADIX = 1 << 15     # elements from which PyTorch sorts a vector of integers by their digits, which is stable
 
 
 def sortable(a: np.ndarray) -> np.ndarray:
@@ -46,8 +51,36 @@ def dense(a: np.ndarray) -> np.ndarray:
     return a if a.flags.c_contiguous else a.copy()
 
 
+def reorder_ties(keys: np.ndarray, order: np.ndarray, chosen: np.ndarray, follow: Callable[[np.ndarray], np.ndarray],
+                 into: np.ndarray) -> None:
+    """Put what `follow`, an algorithm on ranks (R, n), gives for the chosen rows into the same rows of `into`.
+
+    Args:
+        keys, order: rows (..., n), and the positions that sort them stably.
+        chosen: bool (...), the rows in which equal elements matter.
+        into: positions (..., k), written in place.
+    """
+    n = keys.shape[-1]
+    rows = np.flatnonzero(chosen)
+    if 0 < len(rows) * n <= ties.LIMIT:
+        picked = ties.ranks(keys.reshape(-1, n)[rows], order.reshape(-1, n)[rows])
+        into.reshape(-1, into.shape[-1])[rows] = follow(picked).reshape(len(rows), into.shape[-1])
+
+
+def unstable_order(keys: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The positions that sort keys (..., n) as introsort leaves them, from those of the stable sort."""
+    n = keys.shape[-1]
+    if n <= ties.SMALL or not keys.size:
+        return order
+    chosen = ties.equal_neighbours(take_last(keys, order)).any(-1)
+    if chosen.any():
+        order = np.array(order, order="C")
+        reorder_ties(keys, order.copy(), chosen, ties.sort, order)
+    return order
+
+
 def sort(a: np.ndarray, dim: int = -1, descending: bool = False, stable: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return a sorted along dim and the positions (int64) of its elements; always stable.
+    """Return a sorted along dim and the positions (int64) of its elements.
 
     Raises:
         RuntimeError: a is complex.
@@ -59,6 +92,8 @@ def sort(a: np.ndarray, dim: int = -1, descending: bool = False, stable: bool = 
         return a.copy(), np.zeros((), np.int64)
     moved = a.swapaxes(dim, -1)
     order = argsort_last(moved, descending)
+    if not stable and not (a.ndim == 1 and a.size >= RADIX and a.dtype.kind in "iu" and not descending):
+        order = unstable_order(sortable(moved), order)
     return dense(take_last(moved, order).swapaxes(dim, -1)), dense(order.swapaxes(dim, -1))
 
 
@@ -74,8 +109,6 @@ def msort(a: np.ndarray) -> np.ndarray:
 
 def topk(a: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[np.ndarray, np.ndarray]:
     """Return the k largest (or smallest) elements along dim, in order, and their positions.
-
-    Equal elements come in order of position.
 
     Raises:
         RuntimeError: k is negative or exceeds the axis; a is bool or complex.
@@ -97,7 +130,30 @@ def topk(a: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: boo
         order = _partial_order(sortable(moved), k, largest)
     else:
         order = argsort_last(moved, largest)[..., :k]
+    if 0 < k and moved.size and length > 1:
+        order = _as_selected(sortable(moved), order, k, largest, sorted)
     return dense(take_last(moved, order).swapaxes(dim, -1)), dense(order.swapaxes(dim, -1))
+
+
+def _as_selected(keys: np.ndarray, order: np.ndarray, k: int, largest: bool, ordered: bool) -> np.ndarray:
+    """The k chosen positions with PyTorch's choice among equal elements; unordered, in its order too."""
+    if k == 1 and keys.shape[-1] >= 64:
+        return order            # a heap of one keeps the first
+    if not ordered and k * 64 > keys.shape[-1]:
+        chosen = np.ones(keys.shape[:-1], np.bool_)
+    else:
+        best = take_last(keys, order)
+        last = best[..., -1:]
+        same = keys == last
+        chosen = same.sum(-1) > 1
+        if k > 1:
+            chosen |= ties.equal_neighbours(best).any(-1)
+        if keys.dtype.kind == "f":
+            chosen |= np.isnan(last[..., 0])
+    if chosen.any() and np.count_nonzero(chosen) * keys.shape[-1] <= ties.LIMIT:
+        order = np.array(order, order="C")
+        reorder_ties(keys, argsort_last(keys, largest), chosen, lambda ranks: ties.topk(ranks, k, ordered), order)
+    return order
 
 
 def _argmin_nan_last(keys: np.ndarray) -> np.ndarray:
@@ -134,8 +190,6 @@ def _partial_order(keys: np.ndarray, k: int, largest: bool) -> np.ndarray:
 def kthvalue(a: np.ndarray, k: int, dim: int = -1, keepdim: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Return the k-th smallest element (k counts from 1) along dim and its position.
 
-    Among equal elements the position is that of the stable order.
-
     Raises:
         RuntimeError: k is outside [1, size]; a is bool or complex.
         IndexError: the axis is empty.
@@ -151,7 +205,13 @@ def kthvalue(a: np.ndarray, k: int, dim: int = -1, keepdim: bool = False) -> tup
     if a.dtype.kind in "cb":
         raise NotImplementedError(f"kthvalue is not implemented for {a.dtype.name}")
     moved = a.swapaxes(dim, -1)
-    order = argsort_last(moved, False)[..., k - 1 : k]
+    stable = argsort_last(moved, False)
+    order = np.array(stable[..., k - 1 : k], order="C")
+    keys = sortable(moved)
+    value = take_last(keys, order)
+    chosen = ((keys == value).sum(-1) != 1) if moved.size else np.zeros(moved.shape[:-1], np.bool_)
+    if chosen.any():
+        reorder_ties(keys, stable, chosen, lambda ranks: ties.kth(ranks, k - 1), order)
     values, order = take_last(moved, order).swapaxes(dim, -1), order.swapaxes(dim, -1)
     if not keepdim:
         values, order = values.squeeze(dim), order.squeeze(dim)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from flambeau.kernels.reduce import HALF, Dim, amax, count_reduced, reduced_axes
-from flambeau.kernels.sort import argsort_last, dense, sortable, take_last
+from flambeau.kernels.sort import argsort_last, dense, sortable, take_last, unstable_order
 from flambeau.kernels.strides import normalize_dim
 
 
@@ -203,7 +203,7 @@ def nanmedian_dim(a: np.ndarray, dim: int = -1, keepdim: bool = False) -> tuple[
 
 
 def mode(a: np.ndarray, dim: int = -1, keepdim: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Return the most frequent value along dim, the least of equals, and its last position.
+    """Return the most frequent value along dim, the least of equals, and the position of one.
 
     Every NaN is a value of its own, greater than all numbers (PyTorch's answer is arbitrary when there is
     a NaN: its sort compares with `<`).
@@ -217,7 +217,7 @@ def mode(a: np.ndarray, dim: int = -1, keepdim: bool = False) -> tuple[np.ndarra
         return a.copy(), np.zeros((), np.int64)
     if a.dtype.kind == "c":
         raise NotImplementedError(f"mode is not implemented for {a.dtype.name}: complex has no order")
-    order = argsort_last(moved, False)
+    order = unstable_order(sortable(moved), argsort_last(moved, False))
     keys = take_last(sortable(moved), order)
     starts = np.ones(keys.shape, np.bool_)
     starts[..., 1:] = keys[..., 1:] != keys[..., :-1]

@@ -52,7 +52,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool | Non
 
     Args:
         input: real tensor.
-        stable: equal elements keep their order; here they always do.
+        stable: equal elements keep their order.
 
     Returns:
         (values, indices), both of input's shape; indices int64.
@@ -65,7 +65,7 @@ def sort(input: Any, dim: int = -1, descending: bool = False, stable: bool | Non
     [1, 2, 0]
     """
     n = ndim(tensor(input, "sort"))
-    return pair(return_types.sort, SORT, input, (one_dim(dim, n), descending, True))
+    return pair(return_types.sort, SORT, input, (one_dim(dim, n), bool(descending), bool(stable)))
 
 
 @public(op=ARGSORT, differentiable=False, samples=_sort_samples, errors=_dim_error)
@@ -75,7 +75,7 @@ def argsort(input: Any, dim: int = -1, descending: bool = False, stable: bool = 
     >>> flambeau.argsort(flambeau.tensor([3., 1., 2.])).tolist()
     [1, 2, 0]
     """
-    return apply1(ARGSORT, tensor(input, "argsort"), (one_dim(dim, ndim(input)), descending, True))
+    return apply1(ARGSORT, tensor(input, "argsort"), (one_dim(dim, ndim(input)), bool(descending), bool(stable)))
 
 
 @public(samples=lambda t: [call(t(3, 4)), call(t(4)), call(t())])
@@ -96,7 +96,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     """The k greatest (or least) elements along dim, in order, and their positions.
 
     Returns:
-        (values, indices), with size k at dim; equal elements in order of position.
+        (values, indices), with size k at dim.
 
     Raises:
         RuntimeError: k is negative or exceeds the size of dim.
