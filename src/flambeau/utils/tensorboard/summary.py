@@ -36,7 +36,7 @@ def as_array(value: Any) -> np.ndarray:
     raise NotImplementedError(f"Got {type(value)}, but numpy array or torch tensor are expected.")
 
 
-def _shape(*sizes: int) -> Any:
+def shape_proto(*sizes: int) -> Any:
     return TensorShapeProto(dim=[TensorShapeProto.Dim(size=n) for n in sizes])
 
 
@@ -51,7 +51,7 @@ def _plugin(name: str, content: bytes = b"", **fields: Any) -> Any:
 def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool = False) -> Any:
     """One number."""
     a = as_array(value)
-    if a.size != 1 or a.ndim > 1:
+    if a.size != 1:
         raise AssertionError(f"Tensor should contain one element (0 dimensions). Was given size: {a.size} and {a.ndim} "
                              "dimensions.")
     number = float(a.reshape(()))
@@ -67,7 +67,7 @@ def scalar(tag: str, value: Any, new_style: bool = False, double_precision: bool
 def tensor(tag: str, value: Any) -> Any:
     """A tensor's float32 values and shape."""
     a = as_array(value).astype(np.float32)
-    proto = TensorProto(dtype=DT_FLOAT, float_val=a.reshape(-1).tolist(), tensor_shape=_shape(*a.shape))
+    proto = TensorProto(dtype=DT_FLOAT, float_val=a.reshape(-1).tolist(), tensor_shape=shape_proto(*a.shape))
     return _one(tag=tag, tensor=proto, metadata=_plugin("tensor"))
 
 
@@ -131,10 +131,10 @@ def png(pixels: np.ndarray) -> bytes:
             + chunk(b"IDAT", zlib.compress(rows.tobytes())) + chunk(b"IEND", b""))
 
 
-def _grid(images: np.ndarray) -> np.ndarray:
-    """(N, C, H, W) as one (C, rows * H, columns * W) picture of at most 8 columns."""
+def grid(images: np.ndarray, most: int = 8) -> np.ndarray:
+    """(N, C, H, W) as one (C, rows * H, columns * W) picture of at most so many columns."""
     n, channels, height, width = images.shape
-    columns = min(n, 8)
+    columns = min(n, most)
     rows = -(-n // columns)
     sheet = np.zeros((channels, rows * height, columns * width), images.dtype)
     for i, image in enumerate(images):
@@ -149,18 +149,24 @@ def _height_width_channels(a: np.ndarray, order: str) -> np.ndarray:
         raise AssertionError(f"size of input tensor and input format are different: tensor shape: {a.shape}, "
                              f"input_format: {order}")
     if len(order) == 4:
-        a, order = _grid(np.transpose(a, [order.index(c) for c in "NCHW"])), "CHW"
+        a, order = grid(np.transpose(a, [order.index(c) for c in "NCHW"])), "CHW"
     if len(order) == 2:
         a, order = a[None], "C" + order
     a = np.transpose(a, [order.index(c) for c in "HWC"])
     return np.concatenate([a] * 3, 2) if a.shape[2] == 1 else a
 
 
-def image(tag: str, value: Any, dataformats: str = "NCHW") -> Any:
-    """A picture, or several as one; uint8, or floats from 0 to 1."""
+def as_pixels(value: Any, dataformats: str) -> np.ndarray:
+    """uint8 pixels (height, width, channels) of a picture, or of several, of uint8 or floats from 0 to 1."""
     a = as_array(value)
     scale = 1 if a.dtype == np.uint8 else 255
-    pixels = (_height_width_channels(a, dataformats).astype(np.float32) * scale).clip(0, 255).astype(np.uint8)
+    pixels: np.ndarray = (_height_width_channels(a, dataformats).astype(np.float32) * scale).clip(0, 255).astype(np.uint8)
+    return pixels
+
+
+def image(tag: str, value: Any, dataformats: str = "NCHW") -> Any:
+    """A picture, or several as one; uint8, or floats from 0 to 1."""
+    pixels = as_pixels(value, dataformats)
     height, width, channels = pixels.shape
     return _one(tag=tag, image=Summary.Image(height=height, width=width, colorspace=channels,
                                              encoded_image_string=png(pixels)))
@@ -186,14 +192,14 @@ def audio(tag: str, value: Any, sample_rate: int = 44100) -> Any:
 
 def text(tag: str, value: str) -> Any:
     """A text, in Markdown."""
-    proto = TensorProto(dtype=DT_STRING, string_val=[value.encode("utf-8")], tensor_shape=_shape(1))
+    proto = TensorProto(dtype=DT_STRING, string_val=[value.encode("utf-8")], tensor_shape=shape_proto(1))
     content = TextPluginData(version=0).SerializeToString()
     return _one(tag=tag + "/text_summary", tensor=proto, metadata=_plugin("text", content))
 
 
 def _curve(tag: str, rows: np.ndarray, num_thresholds: int) -> Any:
     content = PrCurvePluginData(version=0, num_thresholds=num_thresholds).SerializeToString()
-    proto = TensorProto(dtype=DT_FLOAT, float_val=rows.reshape(-1).tolist(), tensor_shape=_shape(*rows.shape))
+    proto = TensorProto(dtype=DT_FLOAT, float_val=rows.reshape(-1).tolist(), tensor_shape=shape_proto(*rows.shape))
     return _one(tag=tag, tensor=proto, metadata=_plugin("pr_curves", content))
 
 

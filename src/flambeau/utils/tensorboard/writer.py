@@ -9,10 +9,13 @@ import time
 from typing import Any
 
 import numpy as np
-from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog, TaggedRunMetadata
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+from . import _pictures as pictures
 from . import summary
+from ._embedding import embedding
+from ._graph import graph
 
 
 class FileWriter:
@@ -42,6 +45,13 @@ class FileWriter:
     def add_summary(self, value: Any, global_step: int | None = None, walltime: float | None = None) -> None:
         """Write a Summary."""
         self.add_event(Event(summary=value), global_step, walltime)
+
+    def add_graph(self, graph_profile: tuple, walltime: float | None = None) -> None:
+        """Write a GraphDef and its RunMetadata."""
+        drawn, statistics = graph_profile
+        self.add_event(Event(graph_def=drawn.SerializeToString()), None, walltime)
+        about = TaggedRunMetadata(tag="step1", run_metadata=statistics.SerializeToString())
+        self.add_event(Event(tagged_run_metadata=about), None, walltime)
 
     def flush(self) -> None:
         """Bring all to the disk."""
@@ -79,6 +89,7 @@ class SummaryWriter:
         self.max_queue, self.flush_secs, self.filename_suffix = max_queue, flush_secs, filename_suffix
         self.file_writer: FileWriter | None = None
         self.all_writers: dict[str, FileWriter] | None = None
+        self._projector: Any = None                 # the list of embeddings
         self._get_file_writer()
 
     def _get_file_writer(self) -> FileWriter:
@@ -218,13 +229,19 @@ class SummaryWriter:
             raise AssertionError(f"a Margin chart has three tags: value, lower, upper; not {len(tags)}")
         self.add_custom_scalars({category: {title: ["Margin", tags]}})
 
-    # ------------------------------------------------------------------ what is not there
+    # ------------------------------------------------------------------ models, points, bodies
 
     def add_graph(self, model: Any, input_to_model: Any = None, verbose: bool = False,
                   use_strict_trace: bool = True) -> None:
-        """Raises: there is no tracer of models."""
-        raise NotImplementedError("add_graph: models are not traced. flambeau.interop.torchviz.make_dot(model(x)) draws "
-                                  "the graph that autograd records.")
+        """The operators that a model runs, grouped by module.
+
+        Args:
+            model: a Module; it runs once, in evaluation mode.
+            input_to_model: its argument, or a tuple of arguments.
+            verbose: print the nodes.
+            use_strict_trace: False allows results that are dictionaries.
+        """
+        self._get_file_writer().add_graph(graph(model, input_to_model, verbose, use_strict_trace))
 
     def add_onnx_graph(self, prototxt: Any) -> None:
         """Raises: ONNX files are not drawn."""
@@ -232,25 +249,44 @@ class SummaryWriter:
 
     def add_embedding(self, mat: Any, metadata: Any = None, label_img: Any = None, global_step: Any = None,
                       tag: str = "default", metadata_header: Any = None) -> None:
-        """Raises: the projector's files are not written."""
-        raise NotImplementedError("add_embedding: the projector is not supported. Project the vectors, for example by "
-                                  "torch.pca_lowrank, and log a figure with add_figure.")
+        """Points for the projector.
+
+        Args:
+            mat: one row for each point (N, D).
+            metadata: N labels, or N rows of labels under the names in metadata_header.
+            label_img: pictures (N, C, H, W), of floats from 0 to 1.
+
+        Raises:
+            AssertionError: the sizes do not fit.
+        """
+        self._projector = embedding(self._get_file_writer().get_logdir(), self._projector, mat, metadata, label_img,
+                                    global_step or 0, tag, metadata_header)
 
     def add_video(self, tag: str, vid_tensor: Any, global_step: Any = None, fps: float = 4, walltime: Any = None) -> None:
-        """Raises: there is no encoder of videos."""
-        raise NotImplementedError("add_video: there is no encoder of videos. Log frames with add_images.")
+        """Films (N, T, C, H, W) side by side, uint8 or floats from 0 to 1, in fps frames a second; needs moviepy.
+
+        Raises:
+            ModuleNotFoundError: moviepy is not installed.
+        """
+        self._add(pictures.video(tag, vid_tensor, fps), global_step, walltime)
 
     def add_mesh(self, tag: str, vertices: Any, colors: Any = None, faces: Any = None, config_dict: Any = None,
                  global_step: Any = None, walltime: Any = None) -> None:
-        """Raises: meshes are not written."""
-        raise NotImplementedError("add_mesh: meshes are not supported. Log a rendered picture with add_image.")
+        """Bodies or clouds of points: vertices (N, V, 3), colors (N, V, 3) from 0 to 255, faces (N, F, 3) of three vertices.
+
+        config_dict: classes and settings of Three.js for camera, lights and material.
+        """
+        self._add(pictures.mesh(tag, vertices, colors, faces, config_dict), global_step, walltime)
 
     def add_image_with_boxes(self, tag: str, img_tensor: Any, box_tensor: Any, global_step: Any = None,
                              walltime: Any = None, rescale: float = 1, dataformats: str = "CHW",
                              labels: Any = None) -> None:
-        """Raises: boxes are not drawn."""
-        raise NotImplementedError("add_image_with_boxes: boxes are not drawn. Draw them into the picture, then use "
-                                  "add_image.")
+        """A picture with red frames (N, 4), each (x1, y1, x2, y2) in pixels, and N labels if given."""
+        if isinstance(labels, str):
+            labels = [labels]
+        if labels is not None and len(labels) != len(box_tensor):
+            labels = None                               # as PyTorch has it
+        self._add(pictures.image_boxes(tag, img_tensor, box_tensor, rescale, dataformats, labels), global_step, walltime)
 
     # ------------------------------------------------------------------ the files
 
