@@ -3,7 +3,7 @@
     python -m benchmarks.operators [--only REGEX] [--backward] [--below 0.5] [--json FILE]
 
 The calls are the operators' own samples (`flambeau.ops.REGISTRY`): as they stand for the small size, and with every
-size of theirs multiplied, up to about a million elements or 50 ms of PyTorch's time, for the large one. Operators
+size of theirs multiplied, up to about a million elements or 10 ms of PyTorch's time, for the large one. Operators
 whose sample cannot be stretched (a shape among its arguments) have calls of their own in `LARGE`, or no large figure.
 One thread for both libraries, one process, interleaved, medians. Printed at the end: those under 0.5 of PyTorch's
 speed, slowest first.
@@ -34,7 +34,7 @@ from flambeau.testing import samples as S
 from ._compare import Row, compare
 
 ELEMENTS = 1 << 20
-SECONDS = 0.05
+SECONDS = 0.01
 # operators whose samples do not stretch
 LARGE: dict[str, Callable[[Any], Sample]] = {
     "reshape": lambda t: call(t(1024, 1024, transposed=True), (1 << 20,)),
@@ -128,7 +128,7 @@ def large_sample(key: str, i: int, library: ModuleType, factor: float) -> Sample
 
 
 def stretch_of(key: str, i: int, backward: bool) -> float | None:
-    """The factor for the large size: about a million elements, at most 50 ms in PyTorch; None where it cannot be had."""
+    """The factor for the large size: about a million elements, at most 10 ms in PyTorch; None where it cannot be had."""
     small = list(REGISTRY[key].samples(S.Maker(torch, S.seed_of(key, 0))))[i]
     found = S.tensors((small.args, list(small.kwargs.values())))
     if not found or max(t.numel() for t in found) < 2:
@@ -175,7 +175,7 @@ def timing(key: str, timed: list[Callable[[], Any]]) -> Row:
     timed[0]()
     start = time.perf_counter()
     timed[0]()
-    slow = time.perf_counter() - start > 2 * SECONDS
+    slow = time.perf_counter() - start > 10 * SECONDS
     return compare(key, timed[0], timed[1], repeats=3 if slow else 5, target_s=0.0 if slow else 0.005)
 
 
