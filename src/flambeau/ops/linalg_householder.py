@@ -71,9 +71,10 @@ def _reflected(a: TensorBase, tau: TensorBase, x: TensorBase, numbers: Any, adjo
     m, n = shape_of(a)[-2:]
     last = ndim(a) - 1
     below = ops.tril(a, -1) + make(np.eye(m, n, dtype=dtype_of(a)))
-    for i in numbers:
-        v = ops.narrow(below, last, i, 1)
-        scale = ops.unsqueeze(ops.narrow(tau, last - 1, i, 1), -1)
+    # without reflections, nothing is subtracted, but the result depends on a and tau as far as derivatives are asked
+    for i, width in [(i, 1) for i in numbers] or [(0, 0)]:
+        v = ops.narrow(below, last, i, width)
+        scale = ops.unsqueeze(ops.narrow(tau, last - 1, i, width), -1)
         x = x - v @ ((ops.conj(scale) if adjoint else scale) * (ops.adjoint(v) @ x))
     return x
 

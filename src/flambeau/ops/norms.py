@@ -9,7 +9,7 @@ import numpy as np
 
 from flambeau.core.apply import apply1
 from flambeau.core.dtype import DType
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make
+from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.kernels import statistics as k
 from flambeau.kernels.services import is_float
 
@@ -34,7 +34,7 @@ def _norm_grad(xp: Any, g: Any, a: Any, out: Any, ord: float, dim: Any, keepdim:
     if ord == 1:
         return xp.sgn(a) * g
     if ord == 2:
-        return a * xp.quotient(g, norm)
+        return g * xp.quotient(a, norm)         # in this order, the second derivative at 0 is nan, as it is in PyTorch
     if math.isinf(ord):
         largest = xp.abs(a) == norm                     # equal ones share the gradient
         return xp.sgn(a) * xp.keep(xp.spread(g / xp.count_as(largest, g, dim, True), shape, dim, True), largest)
@@ -178,6 +178,6 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Any:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     d = one_dim(dim, n)
     norms = _of_order(input, p, tuple([i for i in range(n) if i != d]), True, None)
-    above = make(array_of(norms) > maxnorm)
-    scale = ops.keep(maxnorm / (norms + 1e-7), above) + make((~array_of(above)).astype(dtype_of(norms)))
+    above = norms > maxnorm
+    scale = ops.keep(maxnorm / (norms + 1e-7), above) + ops.cast(norms <= maxnorm, dtype_of(norms))
     return input * scale
