@@ -299,6 +299,58 @@ def test_refused_as_in_pytorch(name):
         make(flambeau, flambeau.distributions)
 
 
+DTYPES = {
+    "two integers": lambda t, d: d.Normal(0, 1).sample((2,)),
+    "double and number": lambda t, d: d.Normal(t.tensor(0.0, dtype=t.float64), 1).sample((2,)),
+    "double and float": lambda t, d: d.Normal(t.tensor(0.0, dtype=t.float64), t.tensor(1.0)).rsample((2,)),
+    "float and double": lambda t, d: d.Normal(t.tensor(0.0), t.tensor(1.0, dtype=t.float64)).sample((2,)),
+    "integer tensors": lambda t, d: d.Normal(t.tensor(0), t.tensor(1)).sample(),
+    "half": lambda t, d: d.Normal(t.zeros(3, dtype=t.float16), 1.0).sample((2,)),
+    "bfloat16": lambda t, d: d.Normal(t.zeros(3, dtype=t.bfloat16), 1.0).log_prob(t.ones(3, dtype=t.bfloat16)),
+    "certain coin": lambda t, d: d.Bernoulli(1).sample((2,)),
+    "coin of integers": lambda t, d: d.Bernoulli(t.tensor([0, 1])).sample((2,)),
+    "bool values": lambda t, d: d.Bernoulli(t.tensor([0.2, 0.3])).log_prob(t.tensor([False, True])),
+    "weights of integers": lambda t, d: d.Categorical(t.tensor([1, 2, 3])).sample((4,)),
+    "classes as floats": lambda t, d: d.Categorical(t.tensor([1.0, 2.0, 3.0])).log_prob(t.tensor([1.0, 2.0])),
+    "half a class": lambda t, d: d.Categorical(t.ones(3)).log_prob(t.tensor([1.5])),
+    "weights of zero": lambda t, d: d.Categorical(t.zeros(3)),
+    "a list of weights": lambda t, d: d.Categorical([1.0, 2.0]),
+    "an empty batch": lambda t, d: d.Categorical(t.ones(0, 3)).sample((2,)),
+    "no draws": lambda t, d: d.Categorical(t.ones(2, 3)).sample((0,)),
+    "the upper end": lambda t, d: d.Uniform(t.zeros(2), t.ones(2)).log_prob(t.tensor([1.0, 0.5])),
+    "a list as shape": lambda t, d: d.Normal(t.zeros(2), 1.0).sample([3]),
+    "a number as shape": lambda t, d: d.Normal(t.zeros(2), 1.0).sample(3),
+    "a negative shape": lambda t, d: d.Normal(t.zeros(2), 1.0).sample((-1,)),
+    "a narrower batch": lambda t, d: d.Normal(t.zeros(3), 1.0).expand((2,)),
+    "a number as value": lambda t, d: d.HalfCauchy(1.0, validate_args=False).log_prob(1.0),
+    "probability beyond one": lambda t, d: d.Normal(t.zeros(2), 1).icdf(t.tensor([1.5, 0.5])),
+    "matrix of other dtype": lambda t, d: d.MultivariateNormal(t.zeros(2), t.eye(2, dtype=t.float64)).sample(),
+    "float temperature": lambda t, d: d.RelaxedBernoulli(0.5, t.tensor([0.3])).rsample(),
+    "bad value of a mixture": lambda t, d: d.MixtureSameFamily(
+        d.Categorical(t.ones(2)), d.Categorical(t.ones(2, 4))).log_prob(t.tensor([1, 5])),
+    "broadcast divergence": lambda t, d: d.kl_divergence(d.Uniform(t.zeros(2, 1), 1.0), d.Uniform(-t.ones(3), 2.0)),
+    "infinite divergence": lambda t, d: d.kl_divergence(d.Normal(t.zeros(2), 1.0), d.Uniform(0.0, t.ones(2))),
+    "divergence of dtypes": lambda t, d: d.kl_divergence(d.Normal(t.zeros(2, dtype=t.float64), 1.0), d.Normal(0.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_dtypes_and_corners(name):
+    answers = []
+    for t in (flambeau, torch):
+        t.manual_seed(0)
+        try:
+            answer = DTYPES[name](t, t.distributions)
+        except Exception as error:  # noqa: BLE001
+            answers.append(type(error).__name__)
+        else:
+            answers.append((str(answer.dtype).split(".")[-1], tuple(answer.shape), answer.double().numpy()))
+    ours, theirs = answers
+    assert ours[:2] == theirs[:2]
+    if not isinstance(theirs, str):
+        np.testing.assert_allclose(ours[2], theirs[2], rtol=1e-5 if theirs[0].startswith("float") else 1e-2)
+
+
 def test_a_covariance_of_other_size_is_refused():
     with pytest.raises(ValueError, match="covariance_matrix must end in the shape"):
         D.MultivariateNormal(flambeau.zeros(3, 2), flambeau.eye(3))        # PyTorch makes a distribution of it

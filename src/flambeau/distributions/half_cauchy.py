@@ -38,6 +38,10 @@ class HalfCauchy(Folded):
     def mean(self) -> Any:
         return flambeau.full(self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device)
 
+    def log_prob(self, value: Any) -> Any:
+        """Natural logarithm of the density at `value`, which may also be a number."""
+        return super().log_prob(flambeau.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device))
+
     @property
     def variance(self) -> Any:
         return self.base_dist.variance
