@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import sys
 import time
@@ -81,7 +82,9 @@ class Stretched(S.Maker):
         return result
 
     def stretch(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(round(n * self.factor) if n > 1 else n for n in shape)
+        wide = tuple(round(n * self.factor) if n > 1 else n for n in shape)
+        # a factor that suits one sample is too much for a sibling of more dimensions, which is made but not run
+        return wide if math.prod(wide) <= 4 * ELEMENTS else shape
 
 
 def elements(value: Any) -> int:
