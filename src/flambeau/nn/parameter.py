@@ -150,7 +150,7 @@ class UninitializedTensorMixin:
     def _make(cls, requires_grad: bool, device: Any, dtype: Any) -> Any:
         t: Any = make_as(cls, None)
         d = default[0] if dtype is None else dtype
-        t._lazy, t._shape, t._dtype = _NoValues(as_device("cpu" if device is None else device)), _NoShape(), d.array_type
+        t._lazy, t._shape, t._dtype = _NoValues(as_device(device)), _NoShape(), d.array_type
         t.requires_grad = requires_grad
         return t
 

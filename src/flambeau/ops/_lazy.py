@@ -34,7 +34,7 @@ from flambeau.core.views import attach_view, run_kernel, set_edge
 from flambeau.kernels import strides
 from flambeau.kernels.services import broadcast_error, refuse_cast
 
-from ._meta import Meta, meta_of
+from ._meta import Meta, meta_of, to_meta
 from ._shapes import broadcast_strides, needs_values
 
 CHEAP = 4096        # elements of a kernel's inputs that may be made to see what it returns
@@ -68,11 +68,14 @@ def lazy(op: Any, inputs: tuple, params: Any, kind: int) -> Any:
 
 
 def _one_device(op: Any, inputs: tuple, kind: int) -> None:
-    """All tensors are on one device; a zero-dimensional CPU tensor counts as a number, and a copy may cross."""
+    """All tensors are on one device; a zero-dimensional CPU tensor counts as a number, a copy may cross, and CPU indices
+    may pick from a meta table."""
     into_meta = kind == INPLACE and op.is_copy and is_meta(inputs[0])
-    for t in inputs:
+    for i, t in enumerate(inputs):
         written = kind == INPLACE and t is inputs[0]
         if isinstance(t, TensorBase) and not is_meta(t) and not into_meta and (shape_of(t) or written):
+            if 0 < i < len(op.input_names) and op.input_names[i] == "indices":
+                continue
             if kind == INPLACE and op.is_copy:
                 inputs[1]._lazy.materialise(inputs[1])
             raise _device_error(op.name, t)
@@ -309,6 +312,14 @@ def standing_for(inputs: list, made: Any, name: str = "") -> Any:
         found = [standing_for(inputs, m, name) for m in made]
         return type(made)(found)
     return made
+
+
+def moved_to_meta(t: TensorBase, dtype: np.dtype) -> TensorBase:
+    """t on the meta device: it requires grad if t does, though no gradient can come back."""
+    out = to_meta(t, dtype)
+    if grad_enabled() and requires(t) and state.is_float(dtype):
+        _record(slot("whole"), (t,), None, [out])
+    return out
 
 
 def _same_device(name: str, inputs: Sequence) -> None:

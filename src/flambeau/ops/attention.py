@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1
-from flambeau.core.objects import dtype_of, make, shape_of
+from flambeau.core.objects import dtype_of, shape_of
 from flambeau.kernels import softmax as kernel
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
+from ._lazy import placed
 from ._record import KERNEL, call, primitive, public
 from ._shapes import like
 from .addmm import linear
@@ -109,7 +110,7 @@ def scaled_dot_product_attention(query: Any, key: Any, value: Any, attn_mask: An
     masked = attn_mask is not None
     if is_causal:
         n, m = shape_of(scores)[-2:]
-        scores = scores.masked_fill(make(~np.tri(n, m, dtype=bool)), -math.inf)
+        scores = scores.masked_fill(placed(scores, (n, m), np.dtype("?"), lambda: ~np.tri(n, m, dtype=bool)), -math.inf)
     if masked:
         if dtype_of(attn_mask).kind == "b":
             scores = scores.masked_fill(attn_mask.logical_not(), -math.inf)
@@ -141,7 +142,8 @@ def _additive(mask: Any, name: str, dtype: Any) -> Any:
         raise AssertionError(f"only bool and floating types of {name} are supported, got {d.name}")
     if d.kind != "b":
         return mask
-    return make(np.zeros(shape_of(mask), dtype)).masked_fill(mask, -math.inf)
+    shape = tuple(shape_of(mask))
+    return placed(mask, shape, dtype, lambda: np.zeros(shape, dtype)).masked_fill(mask, -math.inf)
 
 
 def _expect(condition: bool, text: str) -> None:
@@ -218,7 +220,8 @@ def multi_head_attention_forward(
     k = static_k if static_k is not None else k.reshape(shape_of(k)[0], n * num_heads, head).transpose(0, 1)
     v = static_v if static_v is not None else v.reshape(shape_of(v)[0], n * num_heads, head).transpose(0, 1)
     if add_zero_attn:
-        zeros = make(np.zeros((n * num_heads, 1, head), own))
+        shape = (n * num_heads, 1, head)
+        zeros = placed(k, shape, own, lambda: np.zeros(shape, own))
         k, v = _cat(k, zeros, 1), _cat(v, zeros, 1)
         extra += 1
     span = shape_of(k)[1]
@@ -251,7 +254,8 @@ def _merged(attn_mask: Any, padding: Any, length: int, span: int, extra: int, n:
 
 
 def _open(mask: Any, extra: int) -> Any:
-    return mask if not extra else _cat(mask, make(np.zeros((*shape_of(mask)[:-1], extra), dtype_of(mask))), -1)
+    shape, d = (*shape_of(mask)[:-1], extra), dtype_of(mask)
+    return mask if not extra else _cat(mask, placed(mask, shape, d, lambda: np.zeros(shape, d)), -1)
 
 
 def _attend(q: Any, k: Any, v: Any, mask: Any, dropout_p: float, need_weights: bool, average: bool, out_weight: Any,

@@ -16,7 +16,8 @@ from flambeau.kernels import strides
 from flambeau.kernels.casting import cast
 
 from ._factory import _PYTHON_TYPES, format_name
-from ._meta import Meta, meta_of, to_meta
+from ._lazy import moved_to_meta
+from ._meta import Meta, meta_of
 from ._record import KERNEL, call, primitive, public
 from ._shapes import formatted
 
@@ -58,11 +59,11 @@ def converted(t: TensorBase, dtype: np.dtype | None = None, device: Device | Non
 def _moved(t: TensorBase, dtype: np.dtype, here: Device, device: Device) -> Any:
     if here is META:
         raise NotImplementedError(
-            "Cannot copy out of meta tensor; no data! Make real memory with torch.empty_like(t, device='cpu'), or "
-            "module.to_empty(device='cpu') for a module, and fill it.")
+            "Cannot copy out of meta tensor; no data! Make real memory with torch.empty_like(t, device='cpu'), or for a "
+            "module with torch.nn.Module.to_empty(device='cpu') in the place of to(), and fill it.")
     if device.type != "meta":
         raise cuda_error(str(device))
-    return to_meta(t, dtype)
+    return moved_to_meta(t, dtype)
 
 
 def target_dtype(value: Any) -> np.dtype | None:
@@ -186,7 +187,8 @@ def cuda(self: Any, device: Any = None, non_blocking: bool = False, memory_forma
 
 TYPE_NAMES = {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
               "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
-              "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
+              "complex64": "ComplexFloat", "complex128": "ComplexDouble", "uint16": "UInt16", "uint32": "UInt32",
+              "uint64": "UInt64"}
 _BY_TYPE_NAME = {f"torch.{v}Tensor": k for k, v in TYPE_NAMES.items()}
 
 

@@ -19,7 +19,7 @@ from .random import randn
 def _basis(a: TensorBase, q: int, n_iterations: int) -> TensorBase:
     """Orthonormal columns that nearly span the range of a."""
     turned = ops.adjoint(a)
-    found = qr(a @ randn((shape_of(a)[-1], q), dtype=dtype_of_array(dtype_of(a))))[0]
+    found = qr(a @ randn((shape_of(a)[-1], q), dtype=dtype_of_array(dtype_of(a)), device=a.device))[0]
     for _ in range(n_iterations):
         found = qr(turned @ found)[0]
         found = qr(a @ found)[0]

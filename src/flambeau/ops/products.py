@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply2, apply_n
-from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.core.op import slot
 from flambeau.kernels.promotion import promote_types
 from flambeau.kernels.strides import broadcast_shapes
 
 from ._args import dim as one_dim
 from ._args import tensor
+from ._lazy import placed
 from ._record import KERNEL, REGISTRY, call, ops, primitive, public
 from ._shapes import elementwise
 from .layout import cloned
@@ -321,7 +322,7 @@ def _power(a: TensorBase, n: int) -> Any:
             f"{' by '.join(map(str, s[-2:]))} matrices"
         )
     if n == 0:
-        eye = make(np.broadcast_to(np.eye(s[-1], dtype=dtype_of(a)), tuple(s)).copy())
+        eye = placed(a, tuple(s), dtype_of(a), lambda: np.broadcast_to(np.eye(s[-1], dtype=dtype_of(a)), tuple(s)).copy())
         return ops.add(apply2(MUL, a, 0), eye) if a.requires_grad else eye
     if n < 0:
         a, n = REGISTRY["linalg.inv"].fn(a), -n

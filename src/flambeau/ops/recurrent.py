@@ -20,6 +20,7 @@ from flambeau.core.objects import array_of, dtype_of, make, requires, shape_of
 from flambeau.core.state import set_grad_enabled
 from flambeau.kernels import recurrent as kernel
 
+from ._lazy import is_meta
 from ._meta import Meta
 from ._pointwise import fused
 from ._record import KERNEL, primitive
@@ -108,6 +109,10 @@ def _through(composed: Callable, n_inputs: int, n_saved: int) -> Callable:
 
     def backward(xp: Any, grads: list, *values: Any) -> list:
         inputs, params, needs = values[:n_inputs], values[n_inputs + n_saved:-1], values[-1]
+        if is_meta(inputs[0]):      # no step differs from another: the gradients' shapes are known
+            of = xp.sum(next(g for g in grads if g is not None))
+            return [xp.linked(xp.zeros_like(t), of) if need and t is not None else None
+                    for t, need in zip(inputs, needs, strict=True)]
         fresh: list[Any] = []       # so that a gradient stops here, also where one input was computed from another
         for t, need in zip(inputs, needs, strict=True):
             if t is not None and need and not requires(t):

@@ -13,7 +13,7 @@ import numpy as np
 
 from flambeau.core.apply import apply1
 from flambeau.core.dtype import DType
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.kernels import reduce as k
 from flambeau.kernels.layout import as_int
 from flambeau.kernels.services import is_float
@@ -275,8 +275,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: DType 
             "Use .float(), or mean(dtype=torch.float32): integers have no NaN.")
     there = apply1(PRIMITIVES["isnan"], input.detach())
     total = nansum(input, dim, keepdim, dtype=dtype)
-    n = make(np.subtract(count(shape_of(input), as_dim(dim)), array_of(sum(there, dim, keepdim))).astype(dtype_of(total)))
-    return total / n
+    return total / ops.cast(count(shape_of(input), as_dim(dim)) - sum(there, dim, keepdim), dtype_of(total))
 
 
 # --------------------------------------------------------------------------------- truth and counting

@@ -16,7 +16,7 @@ from flambeau.kernels.casting import cast
 
 from ._args import like, ndim, tensor
 from ._meta import Meta
-from ._pointwise import no_derivative
+from ._pointwise import no_derivative, to_dtype
 from ._record import KERNEL, call, primitive, public
 from ._return_types import return_type
 from ._shapes import INT32, INT64, always, fresh
@@ -352,7 +352,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple:
     if any(n < 0 for n in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
     found: list[Any] = []
-    left = make(array_of(indices).astype(np.int64))
+    left: Any = to_dtype(indices, INT64)
     for n in reversed(sizes):
         found.append(left % n)
         left = left // n

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1
-from flambeau.core.dtype import as_device
 from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
 from flambeau.kernels import rearrange as k
 from flambeau.kernels import strides
@@ -15,7 +14,7 @@ from flambeau.kernels import strides
 from . import cumulative, rearranging, views  # noqa: F401  they register shift, flip, diagonal and expand
 from ._args import dim as one_dim
 from ._args import ndim, tensor
-from ._factory import array_dtype
+from ._factory import array_dtype, to_device
 from ._meta import Meta
 from ._pointwise import to_dtype
 from ._record import KERNEL, call, ops, primitive, public
@@ -65,11 +64,9 @@ def triu(input: Any, diagonal: int = 0) -> Any:
 
 
 def _indices(name: str, kernel: Any, row: int, col: int, offset: int, dtype: Any, device: Any) -> TensorBase:
-    if device is not None:
-        as_device(device)
     d = array_dtype(dtype, name)
     found = kernel(int(row), int(col), int(offset))
-    return make(found if d is None else found.astype(d))
+    return to_device(make(found if d is None else found.astype(d)), device)
 
 
 @public(method=False, out=False, differentiable=False, samples=lambda t: [call(3, 4), call(4, 3, 1), call(3, 3, offset=-1)],

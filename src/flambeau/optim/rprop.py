@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 import flambeau
-from flambeau.core.objects import array_of, make
 
-from ._elementwise import Elementwise, check, check_lr, number, refuse_modes, step_count, zeros_like
+from ._elementwise import Elementwise, check, check_lr, full_like, number, refuse_modes, step_count, zeros_like
 from ._segments import Segment
 
 
@@ -41,10 +40,9 @@ class Rprop(Elementwise):
         return ("prev", "step_size")
 
     def start(self, p: Any, group: dict, state: dict) -> None:
-        a, first = array_of(p), number(group["lr"])
         state["step"] = step_count()
         state["prev"] = zeros_like(p)
-        state["step_size"] = make(np.full_like(a, complex(first, first) if a.dtype.kind == "c" else first))
+        state["step_size"] = full_like(p, number(group["lr"]))
 
     def numbers(self, group: dict, count: Any) -> tuple[float, ...]:
         return (*group["etas"], *group["step_sizes"])

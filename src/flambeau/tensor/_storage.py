@@ -8,14 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.dtype import CPU, DType
+from flambeau.core.dtype import CPU, META, DType
 from flambeau.core.errors import AutogradError
-from flambeau.core.objects import TensorBase, array_of, cell_of, dtype_of, requires, set_array, shape_of
+from flambeau.core.objects import (
+    TensorBase,
+    array_of,
+    cell_of,
+    dtype_of,
+    memory_of,
+    requires,
+    set_array,
+    set_memory,
+    shape_of,
+)
 from flambeau.core.origin import warn_user
 from flambeau.kernels import strides
 from flambeau.ops._factory import format_name
 from flambeau.ops._from_data import warn_once
-from flambeau.ops._meta import Meta
+from flambeau.ops._meta import Memory, Meta
 
 
 class UntypedStorage:
@@ -93,6 +103,40 @@ class UntypedStorage:
         return f"{rows}\n[torch.storage.UntypedStorage(device=cpu) of size {self._bytes.size}]"
 
 
+class MetaStorage(UntypedStorage):
+    """The storage of a meta tensor and its views: a size."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    @property
+    def _bytes(self) -> np.ndarray:  # type: ignore[override]
+        raise NotImplementedError("Not available for 'meta' device type: this storage has a size, and no bytes")
+
+    def nbytes(self) -> int:
+        """The number of bytes there would be."""
+        return self._memory.nbytes
+
+    size = nbytes
+
+    def __len__(self) -> int:
+        return self._memory.nbytes
+
+    def data_ptr(self) -> int:
+        """0: there is no memory."""
+        return 0
+
+    @property
+    def device(self) -> Any:
+        return META
+
+    def is_shared(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"...\n[torch.storage.UntypedStorage(device=meta) of size {self._memory.nbytes}]"
+
+
 class TypedStorage:
     """A storage seen as elements of one dtype (deprecated in PyTorch)."""
 
@@ -139,7 +183,7 @@ class TypedStorage:
 
     @property
     def device(self) -> Any:
-        return CPU
+        return self._untyped.device
 
     def __repr__(self) -> str:
         rows = "\n".join(f" {x}" for x in self.tolist()[:1000])
@@ -173,6 +217,16 @@ def _dim(dim: int, n: int) -> int:
     if n == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     return strides.normalize_dim(dim, n)
+
+
+def _resize_meta(t: Any, shape: tuple[int, ...]) -> Any:
+    m = t._lazy
+    if m.shape != shape:
+        cell_of(t).stamp += 1
+        needed = (m.offset + math.prod(shape)) * m.dtype.itemsize
+        m.memory.nbytes = max(m.memory.nbytes, needed)
+        set_memory(t, Meta(shape, m.dtype, None, m.offset, memory=m.memory))
+    return t
 
 
 class Storage:
@@ -209,7 +263,7 @@ class Storage:
         """Whether the elements lie densely in row-major order, or in the order of a memory format."""
         form = "contiguous" if memory_format is None else format_name(memory_format)
         if self._array is None and isinstance(self._lazy, Meta):
-            return self._lazy.strides == strides.contiguous_strides(self._lazy.shape)
+            return self._lazy.is_contiguous(form)
         return strides.is_contiguous(array_of(self), form)
 
     def element_size(self: Any) -> int:
@@ -236,6 +290,8 @@ class Storage:
 
     def untyped_storage(self: Any) -> UntypedStorage:
         """The bytes of the memory that this tensor, and perhaps others, look at."""
+        if self._array is None and isinstance(self._lazy, Meta):
+            return MetaStorage(self._lazy.memory)
         return UntypedStorage(_storage_bytes(array_of(self)))
 
     def storage(self: Any) -> TypedStorage:
@@ -246,7 +302,10 @@ class Storage:
 
     def is_set_to(self: Any, tensor: Any) -> bool:
         """Whether both look at the same elements in the same order."""
-        a, b = array_of(self), array_of(tensor)
+        a, b = memory_of(self), memory_of(tensor)
+        if isinstance(a, Meta) or isinstance(b, Meta):
+            return (isinstance(a, Meta) and isinstance(b, Meta) and a.memory is b.memory
+                    and (a.shape, a.strides, a.offset) == (b.shape, b.strides, b.offset))
         return a.shape == b.shape and a.strides == b.strides and strides.address(a) == strides.address(b)
 
     def is_same_size(self: Any, other: Any) -> bool:
@@ -296,7 +355,7 @@ class Storage:
         elif isinstance(source, TensorBase) and size is None:
             if dtype_of(source) != d:
                 raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
-            set_array(self, array_of(source))
+            set_memory(self, memory_of(source))
             self._cell = cell_of(source)
             return self                 # its memory has not changed: what was saved of it is as it was
         else:
@@ -322,6 +381,8 @@ class Storage:
         shape = tuple(int(n) for n in shape)
         if min(shape, default=0) < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+        if self._array is None and isinstance(self._lazy, Meta):
+            return _resize_meta(self, shape)
         a = array_of(self)
         if a.shape == shape:
             return self

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.autograd import no_grad
 from flambeau.core.inplace import wrote
 from flambeau.core.objects import TensorBase, array_of, make
 from flambeau.core.op import slot
 from flambeau.core.origin import warn_user
+from flambeau.core.state import state
 
 _MUL = slot("mul")
 _CLAMP = slot("clamp")
@@ -62,6 +64,19 @@ def _total(arrays: list[np.ndarray], p: float) -> np.ndarray:
         return _norm(np.array(norms, np.result_type(*norms)), p)
 
 
+def _on_meta(tensors: list) -> bool:
+    return any(t._array is None and t.is_meta for t in tensors)
+
+
+def _unknown(tensors: list, error_if_nonfinite: bool) -> Any:
+    """The norm of tensors without values."""
+    with no_grad():
+        total = state.ops.vector_norm(tensors[0], 2.0, None, False)
+    if error_if_nonfinite:
+        bool(total)             # raises: it is not known
+    return total
+
+
 def _which(tensors: list, what: str) -> str:
     """The tensors that are not finite, by position, for a message."""
     bad = []
@@ -103,6 +118,8 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
     """
     found = _as_list(tensors, "get_total_norm")
     norm_type = float(norm_type)
+    if _on_meta(found):
+        return _unknown(found, error_if_nonfinite)
     total = _total([array_of(t) for t in found], norm_type)
     if error_if_nonfinite and not np.isfinite(total):
         _refuse(norm_type, found, "tensor")
@@ -127,6 +144,10 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any,
         foreach: accepted for PyTorch's sake.
     """
     grads = [p.grad for p in _as_list(parameters, "clip_grads_with_norm_") if p.grad is not None]
+    if _on_meta(grads):
+        for g in grads:
+            wrote(_MUL, g, None)
+        return
     total = array_of(total_norm) if isinstance(total_norm, TensorBase) else np.asarray(total_norm, np.float32)
     if grads:
         _scale(grads, float(max_norm), total)
@@ -151,6 +172,10 @@ def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0,
     norm_type = float(norm_type)
     grads = [p.grad for p in found]
     given = [g for g in grads if g is not None]
+    if _on_meta(given):
+        for g in given:
+            wrote(_MUL, g, None)
+        return _unknown(given, error_if_nonfinite)
     total = _total([array_of(g) for g in given], norm_type)
     if not given:
         return make(total)
@@ -180,7 +205,7 @@ def clip_grad_value_(parameters: Iterable[Any] | Any, clip_value: float, foreach
     """
     limit = float(clip_value)
     for p in _as_list(parameters, "clip_grad_value_"):
-        if p.grad is not None:
+        if p.grad is not None and not _on_meta([p.grad]):
             a = array_of(p.grad)
             with np.errstate(all="ignore"):
                 np.clip(a, a.dtype.type(-limit), a.dtype.type(limit), out=a)
