@@ -27,6 +27,7 @@ from ._pointwise import (
     unary_samples,
 )
 from ._record import KERNEL, call, kernels, ops, primitive, public
+from ._shapes import like
 
 
 def _conj(a: np.ndarray) -> np.ndarray:
@@ -40,7 +41,7 @@ ops.conj = lambda t: t          # `complex` replaces it
 # with derivative 0, they are not independent of it
 primitive("linked", lambda a, to: np.array(a), inputs=("self", "to"), pointwise=True, promotes=False, expr="self",
           node="ThresholdBackwardBackward0", self=lambda xp, g: g, to=lambda xp, g: xp.zeros_like(g))
-primitive("ones_like", ones_like, differentiable=False, expr="1")
+primitive("ones_like", ones_like, differentiable=False, meta=like(), expr="1")
 primitive("keep", k.keep, inputs=("self", "mask"), pointwise=True, promotes=False, expr="mask ? self : 0",
           node="WhereBackward0", self=lambda xp, g, mask: xp.keep(g, mask))
 primitive("drop", k.drop, inputs=("self", "mask"), pointwise=True, promotes=False, expr="mask ? 0 : self",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._record import KERNEL, primitive
+from ._shapes import always, like
 
 
 def _rows(index: np.ndarray, n: int) -> np.ndarray:
@@ -22,4 +23,4 @@ def _rows(index: np.ndarray, n: int) -> np.ndarray:
     return np.where(index < 0, index + n, index).astype(np.int64) + starts
 
 
-primitive("rows_of_samples", _rows, params=("n",), differentiable=False, may_raise=True, expr=KERNEL)
+primitive("rows_of_samples", _rows, params=("n",), differentiable=False, may_raise=True, meta=like(always("i8")), expr=KERNEL)

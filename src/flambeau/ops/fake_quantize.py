@@ -17,6 +17,7 @@ from flambeau.kernels.services import is_float
 from ._args import dim as one_dim
 from ._args import integer, tensor
 from ._record import KERNEL, call, primitive, public
+from ._shapes import always, like, several
 
 
 def _kernel(a: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
@@ -29,7 +30,7 @@ def _kernel(a: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, low: int, 
 
 def _record(name: str, node: str) -> Any:
     return primitive(name, _kernel, inputs=("self", "scale", "zero_point"), params=("quant_min", "quant_max"),
-                     outputs=(True, False), promotes=False, expr=KERNEL, node=node,
+                     outputs=(True, False), promotes=False, meta=several(like(), like(always("?"))), expr=KERNEL, node=node,
                      self=lambda xp, g, out1: xp.keep(g, out1))
 
 

@@ -12,15 +12,26 @@ from flambeau.kernels import ldl as kernel
 
 from ._args import tensor
 from ._lazy import is_meta
+from ._meta import Meta
 from ._pointwise import no_derivative
 from ._record import KERNEL, call, primitive, public
 from ._return_types import return_type
+from ._shapes import INT32, broadcast, columns
 from .linalg_inverse import LINALG, matrices, square_errors
 
+
+def _factor_shape(self: Meta, hermitian: bool) -> list:
+    return [columns(self.shape, self.dtype), Meta(self.shape[:-1], INT32), Meta(self.shape[:-2], INT32)]
+
+
+def _solve_shape(LD: Meta, pivots: Meta, B: Meta, hermitian: bool) -> Meta:
+    return columns((*broadcast([LD.shape[:-2], B.shape[:-2]], "ldl_solve"), *B.shape[-2:]), B.dtype)
+
+
 LDL_FACTOR = primitive("linalg_ldl_factor_ex", kernel.factor, params=("hermitian",), outputs=(True, False, False),
-                       node="NotImplemented", expr=KERNEL, self=no_derivative("linalg_ldl_factor_ex"))
+                       node="NotImplemented", meta=_factor_shape, expr=KERNEL, self=no_derivative("linalg_ldl_factor_ex"))
 LDL_SOLVE = primitive("linalg_ldl_solve", kernel.solve, inputs=("LD", "pivots", "B"), params=("hermitian",), promotes=False,
-                      node="NotImplemented", expr=KERNEL, LD=no_derivative("linalg_ldl_solve"),
+                      node="NotImplemented", meta=_solve_shape, expr=KERNEL, LD=no_derivative("linalg_ldl_solve"),
                       B=no_derivative("linalg_ldl_solve"))
 
 

@@ -15,6 +15,7 @@ from ._args import tensor
 from ._generator import Generator, generator_of
 from ._pointwise import no_derivative
 from ._record import KERNEL, call, primitive, public
+from ._shapes import like
 
 
 def _drawing(kernel: Callable) -> Callable:
@@ -40,9 +41,9 @@ _DIRICHLET_GRAD = primitive("dirichlet_grad", random_gradients.dirichlet_grad, i
                             pointwise=True, same_dtype=True, expr=KERNEL, x=no_derivative("_dirichlet_grad"),
                             alpha=no_derivative("_dirichlet_grad"), total=no_derivative("_dirichlet_grad"))
 _GAMMA = primitive("standard_gamma", _drawing(random_samplers.standard_gamma), params=("generator",), random=True,
-                   expr=KERNEL, self=lambda xp, g, self, out: g * xp.standard_gamma_grad(self, out))
+                   meta=like(), expr=KERNEL, self=lambda xp, g, self, out: g * xp.standard_gamma_grad(self, out))
 _DIRICHLET = primitive("sample_dirichlet", _drawing(random_samplers.dirichlet), params=("generator",), random=True,
-                       expr=KERNEL, self=_dirichlet_backward)
+                       meta=like(), expr=KERNEL, self=_dirichlet_backward)
 
 
 def _checked(function: str, kernel: str, *values: Any) -> list[TensorBase]:

@@ -15,6 +15,7 @@ from ._args import dim as one_dim
 from ._args import dims as many_dims
 from ._args import sizes as as_sizes
 from ._args import tensor
+from ._meta import Meta
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from ._shapes import shaped
 from .engine_ops import alias, clone
@@ -313,11 +314,17 @@ SQUEEZE_DIMS = primitive(
     node="SqueezeBackward2",
     self=lambda xp, g, self_shape: xp.reshape(g, self_shape),
 )
+def _squeezed(self: Meta, dim: int) -> Meta:
+    view = strides.squeeze(self.stand_in(), dim)
+    return Meta(view.shape, self.dtype, strides.torch_strides(view))
+
+
 # Of a fresh result of our own: PyTorch writes squeeze_(), whose node this is.
 SQUEEZE_OWN = primitive(
     "_squeeze_dim",
     strides.squeeze,
     params=("dim",),
+    meta=_squeezed,
     expr=KERNEL,
     node="SqueezeBackward4",
     self=lambda xp, g, dim: xp.unsqueeze(g, dim),
