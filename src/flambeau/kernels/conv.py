@@ -190,6 +190,10 @@ def _correlate(
     if taps == 1 and x_pad.shape[2:] == out:  # a pointwise layer needs no columns
         result = np.matmul(matrix, x_pad.reshape(n, groups, depth, positions))
         return result.reshape(n, o, *out).astype(x.dtype, copy=False)
+    if n == 1 and groups > 1:
+        x_pad = x_pad.reshape(groups, c // groups, *x_pad.shape[2:])
+        result = _correlate_groups(_windows(x_pad, kernel, out, stride, dilation), matrix, out)
+        return result.reshape(1, o, *out).astype(x.dtype, copy=False)
     windows = _windows(x_pad, kernel, out, stride, dilation)
     if positions < _NARROW and n > 1 and groups == 1:
         result = _correlate_merged(windows, matrix[0], out, len(kernel))
@@ -207,6 +211,18 @@ def _correlate(
 
 def _full(axes: Sequence[int]) -> tuple[slice, ...]:
     return (slice(None),) * len(axes)
+
+
+def _correlate_groups(windows: np.ndarray, matrix: np.ndarray, out: tuple[int, ...]) -> np.ndarray:
+    """The groups of one sample, as samples with weights of their own: blocks of whole groups, not of rows of all."""
+    groups, o_group, depth = matrix.shape
+    width = prod(out[1:])
+    result = np.empty((groups, o_group, prod(out)), windows.dtype)
+    for some, rows in _blocks(groups, out, depth):
+        part = windows[(some, slice(None)) + _full(out) + (rows,)]
+        columns = part.reshape(some.stop - some.start, depth, -1)
+        np.matmul(matrix[some], columns, out=result[some, :, rows.start * width : rows.stop * width])
+    return result
 
 
 def _correlate_merged(windows: np.ndarray, matrix: np.ndarray, out: tuple[int, ...], nd: int) -> np.ndarray:
@@ -355,9 +371,19 @@ def convolution_grad_weight(
     if depth == taps and o == groups and g.size >= _DEPTHWISE:
         result = depthwise_grad_weight(g, np.asarray(x, dtype), kernel, stride, padding, dilation)
         return result.reshape(w_shape).astype(x.dtype, copy=False)
-    windows = _windows(_padded(x, padding, padding, dtype), kernel, out, stride, dilation)
+    padded = _padded(x, padding, padding, dtype)
     result = np.zeros((groups, o_group, depth), dtype)
     width = positions // out[0]
+    if n == 1 and groups > 1:               # groups as samples with weights of their own: see _correlate_groups
+        windows = _windows(padded.reshape(groups, c_group, *padded.shape[2:]), kernel, out, stride, dilation)
+        g = g.reshape(groups, o_group, *out)
+        for some, rows in _blocks(groups, out, depth):
+            part = windows[(some, slice(None)) + _full(kernel) + (rows,)]
+            columns = part.reshape(some.stop - some.start, depth, -1)
+            grad = g[(some, slice(None), rows)].reshape(columns.shape[0], o_group, -1)
+            result[some] += np.matmul(grad, columns.swapaxes(1, 2))
+        return result.reshape(w_shape).astype(x.dtype, copy=False)
+    windows = _windows(padded, kernel, out, stride, dilation)
     for samples, rows in _blocks(n, out, c * taps):
         part = windows[(samples, slice(None)) + _full(kernel) + (rows,)]
         grad = g[(samples, slice(None), rows)]
