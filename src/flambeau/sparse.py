@@ -15,8 +15,8 @@ from .core.dtype import SPARSE_COO, SPARSE_CSR
 from .core.objects import TensorBase, dtype_of
 from .kernels.services import is_float
 from .ops import sparse_create as _create
+from .ops import sparse_moves as _moves
 from .ops import sparse_products as _products
-from .ops import sparse_rules as _rules
 from .ops._args import np_dtype
 from .ops._args import tensor as _tensor
 from .ops._sparse import data, is_sparse
@@ -101,7 +101,7 @@ def sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
     """
     if not is_sparse(_tensor(input, "torch.sparse.sum")):
         raise RuntimeError("torch.sparse.sum: expected a sparse tensor, but got a dense one. Use torch.sum.")
-    return _rules.summed(input, dim, False, None if dtype is None else np_dtype(dtype))
+    return _moves.summed(input, dim, False, None if dtype is None else np_dtype(dtype))
 
 
 def _soft(name: str, input: Any, dim: int, dtype: Any) -> Any:
@@ -110,7 +110,7 @@ def _soft(name: str, input: Any, dim: int, dtype: Any) -> Any:
     t = input if dtype is None else input.to(dtype)
     if not is_float(dtype_of(t)):
         raise NotImplementedError(f'"{name}" not implemented for {t.dtype}: give dtype=torch.float32')
-    return _rules.soften(t, dim, name == "log_softmax")
+    return _moves.soften(t, dim, name == "log_softmax")
 
 
 def softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:

@@ -47,7 +47,8 @@ def check_options(layout: Any, pin_memory: Any) -> None:
     """Only strided tensors in ordinary memory can be made."""
     if layout is not None and layout is not dtypes.STRIDED:
         raise NotImplementedError(f"layout {layout} is not supported by this function: only torch.zeros and torch.empty "
-                                  "make sparse tensors. Make a dense one and call .to_sparse(), or use torch.sparse_coo_tensor.")
+                                  "make sparse tensors. Make a dense one and call .to_sparse(), or use "
+                                  "torch.sparse_coo_tensor.")
     if pin_memory:
         raise RuntimeError(
             "pin_memory=True requires a CUDA or other accelerator backend: there is none here, and copies from ordinary "

@@ -21,6 +21,7 @@ from flambeau.core.op import Op, slot
 from flambeau.core.saved import save_output
 from flambeau.core.state import grad_enabled, inference_enabled, quiet, state
 from flambeau.kernels import sparse as k
+from flambeau.kernels import sparse_layouts as layouts
 from flambeau.kernels.services import refuse_cast
 from flambeau.kernels.sparse import Pattern, Sparse
 
@@ -216,7 +217,7 @@ def from_coo(pattern: Pattern, v: Any, layout: Any, block: Any = None, node: str
             "batches and dense dimensions are not supported. Use torch.sparse_coo, or keep a list of matrices.")
     if block is not None and (pattern.shape[0] % block[0] or pattern.shape[1] % block[1]):
         raise RuntimeError(f"tensor size ({pattern.shape[0]}, {pattern.shape[1]}) must be divisible by blocksize {block}")
-    found, places = k.compress(pattern, layout, block)
+    found, places = layouts.compress(pattern, layout, block)
     if block is not None:
         blocks = int(np.prod(found.values_shape))
         v = make(np.zeros(blocks, dtype_of(v))).index_add(0, make(places), v).reshape(found.values_shape)
@@ -250,8 +251,6 @@ def operate(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
         raise not_supported(op.name, inputs)
     return write(op, inputs, lambda: fn(inputs, params or ())) if kind == INPLACE else fn(inputs, params or ())
 
-
-Sparse.operate = staticmethod(operate)
 
 
 def not_supported(name: str, inputs: Any) -> NotImplementedError:
@@ -301,9 +300,14 @@ def replace(a: TensorBase, new: Sparse) -> None:
     """Put other positions and values into a sparse tensor, and those that share its memory."""
     own = data(a)
     if new.layout is not own.layout:
-        new = k.to_layout(new, own.layout, getattr(own.pattern, "block", None))
+        new = layouts.to_layout(new, own.layout, getattr(own.pattern, "block", None))
     d = own.dtype
     own.pattern, own.values = new.pattern, new.values if new.dtype is d else new.values.astype(d)
+
+
+def cast(t: Any, dtype: Any) -> Any:
+    """A tensor in another dtype; itself when it has it."""
+    return t if dtype_of(t) == dtype else apply1(slot("to_copy"), t, (dtype, "preserve"))
 
 
 def concatenated(vs: list, dim: int = 0) -> Any:

@@ -20,6 +20,7 @@ from flambeau.core.dtype import (
 from flambeau.core.objects import TensorBase, array_of, make, shape_of
 from flambeau.core.state import set_grad_enabled
 from flambeau.kernels import sparse as k
+from flambeau.kernels import sparse_layouts as layouts
 from flambeau.kernels.services import default_array_type
 from flambeau.kernels.sparse import Compressed, Pattern
 
@@ -226,7 +227,7 @@ def to_sparse(t: Any, layout: Any = None, sparse_dim: int | None = None, block: 
     if layout is not SPARSE_COO and a.ndim != 2:
         raise NotImplementedError(f"a tensor of shape {list(a.shape)} in layout {layout!r}: only matrices are supported. "
                                   "Use to_sparse() for torch.sparse_coo.")
-    pattern = k.pattern_of(a, n)
+    pattern = layouts.pattern_of(a, n)
     if block is not None and 0 not in block and not (a.shape[0] % block[0] or a.shape[1] % block[1]):
         pattern = _whole_blocks(pattern, block)
     v = apply1(GATHER, t, (pattern,))
@@ -237,7 +238,7 @@ def to_sparse(t: Any, layout: Any = None, sparse_dim: int | None = None, block: 
 
 def _whole_blocks(pattern: Pattern, block: tuple[int, int]) -> Pattern:
     """The positions of all elements of the blocks that have some."""
-    found, _ = k.compress(pattern, SPARSE_BSR, block)
+    found, _ = layouts.compress(pattern, SPARSE_BSR, block)
     at = found.flat()
     order = np.argsort(at.keys(), kind="stable")
     return Pattern(np.ascontiguousarray(at.indices[:, order]), pattern.shape, True)

@@ -36,6 +36,18 @@ def _coalesced(t: Any, what: str) -> Any:
     return s
 
 
+def _operate(op: Any, inputs: tuple, params: Any, kind: int) -> Any:
+    """The first operator on a sparse tensor loads the rules."""
+    from flambeau.ops import sparse_rules  # noqa: F401
+    from flambeau.ops._sparse import operate
+
+    state.sparse.dispatch = staticmethod(operate)
+    return operate(op, inputs, params, kind)
+
+
+state.sparse.dispatch = staticmethod(_operate)
+
+
 class SparseMethods:
     """What Tensor has for sparse layouts; most of it says on a dense tensor that it is dense."""
 
