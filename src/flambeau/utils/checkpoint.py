@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import flambeau
 from flambeau._unavailable import missing
 from flambeau.autograd import Function, backward, enable_grad, no_grad
 from flambeau.core.objects import TensorBase, requires
@@ -22,14 +23,20 @@ from flambeau.core.tasks import current_call
 from flambeau.random import fork_rng, get_rng_state, set_rng_state
 
 from ._recompute import CheckpointError, region, set_checkpoint_debug_enabled, set_checkpoint_early_stop
+from ._selective import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
-__all__ = ["CheckpointError", "CheckpointFunction", "DefaultDeviceType", "check_backward_validity", "checkpoint",
-           "checkpoint_sequential", "detach_variable", "get_device_states", "noop_context_fn",
-           "set_checkpoint_debug_enabled",           "set_checkpoint_early_stop", "set_device_states"]
+__all__ = ["SAC_IGNORED_OPS", "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType",
+           "SelectiveCheckpointContext", "check_backward_validity", "checkpoint", "checkpoint_sequential",
+           "create_selective_checkpoint_contexts", "detach_variable", "get_device_states", "noop_context_fn",
+           "set_checkpoint_debug_enabled", "set_checkpoint_early_stop", "set_device_states"]
 
-globals().update(missing(
-    __name__, "CheckpointPolicy SelectiveCheckpointContext create_selective_checkpoint_contexts GraphExecGroup",
-    "choosing operators whose results are kept is not there. Checkpoint smaller parts of the model instead."))
+globals().update(missing(__name__, "GraphExecGroup", "it groups checkpoints whose backward runs under compilation. Leave it "
+                                                     "out."))
 
 
 def noop_context_fn() -> tuple:
@@ -95,6 +102,17 @@ def check_backward_validity(inputs: Any) -> None:
             "too. Pass use_reentrant=False, or make an input require grad.")
 
 
+def _autocast_now() -> tuple:
+    """The autocast of this moment, for `_autocast_as`."""
+    return (flambeau.is_autocast_enabled("cpu"), flambeau.get_autocast_dtype("cpu"), flambeau.is_autocast_cache_enabled())
+
+
+def _autocast_as(found: tuple) -> Any:
+    """A block under the autocast of the first run: backward runs outside of it."""
+    enabled, dtype, cache_enabled = found
+    return flambeau.autocast("cpu", dtype=dtype, enabled=enabled, cache_enabled=cache_enabled)
+
+
 # --------------------------------------------------------------------------------- reentrant
 
 
@@ -107,6 +125,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.rng_state = get_rng_state() if preserve_rng_state else None
+        ctx.autocast = _autocast_now()
         ctx.positions = [i for i, a in enumerate(args) if isinstance(a, TensorBase)]
         ctx.arguments = [None if isinstance(a, TensorBase) else a for a in args]
         ctx.save_for_backward(*[args[i] for i in ctx.positions])
@@ -128,7 +147,7 @@ class CheckpointFunction(Function):
             if ctx.rng_state is not None:
                 set_rng_state(ctx.rng_state)
             detached = detach_variable(tuple(args))
-            with enable_grad():
+            with enable_grad(), _autocast_as(ctx.autocast):
                 outputs = ctx.run_function(*detached)
         if isinstance(outputs, TensorBase):
             outputs = (outputs,)
@@ -197,12 +216,13 @@ def _kept(function: Callable, args: tuple, kwargs: dict, preserve: bool, context
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
     first, second = context_fn()
     state = get_rng_state() if preserve else None
+    autocast = _autocast_now()
 
     def again(*arguments: Any) -> None:
         with fork_rng(enabled=preserve):
             if state is not None:
                 set_rng_state(state)
-            with second:
+            with _autocast_as(autocast), second:
                 function(*arguments, **kwargs)
 
     if not grad_enabled():
