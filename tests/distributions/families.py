@@ -49,6 +49,7 @@ def _spd(*rows):
 
 _V = _spd([2.0, 0.3], [0.3, 1.0])
 
+
 def _independent(t, loc, scale, **more):
     return t.distributions.Independent(t.distributions.Normal(loc, scale, **more), 1, **more)
 
@@ -118,7 +119,42 @@ CASES = {
                                loc=[[0.0, 1.0], [0.3, 0.2], [5.0, 4.0]], scale=[1.0, 2.0]),
     "transformed": Case(_transformed, [[0.5], [0.9]], loc=[0.0, 1.0, -2.0], scale=[1.0, 2.0, 0.5], shift=[-1.0, -2.0, -3.0]),
     "transformed vectors": Case(_transformed_vectors, [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]], loc=[0.0, 1.0], scale=[1.0, 0.5]),
-
+    "beta": Case("Beta", [[0.3], [0.9]], concentration1=[0.5, 1.5, 3.0, 20.0], concentration0=[0.7, 1.0, 2.0, 9.0]),
+    "binomial": Case("Binomial", 4.0, total_count=[5.0, 5.0, 5.0], probs=[0.1, 0.5, 0.9]),
+    "binomial many": Case("Binomial", 31.0, {"total_count": 60}, probs=[[0.1, 0.3], [0.7, 0.9]]),
+    "binomial logits": Case("Binomial", [[2.0], [5.0]], {"total_count": 5}, logits=[-1.0, 0.0, 2.0]),
+    "binomial counts": Case("Binomial", 2.0, total_count=[5.0, 7.0], probs=[0.3, 0.4]),
+    "chi2": Case("Chi2", [[0.5], [3.0]], df=[0.7, 2.0, 5.0]),
+    "continuous_bernoulli": Case("ContinuousBernoulli", [[0.1], [0.8]], probs=[0.0, 0.2, 0.4995, 0.5, 0.7, 1.0]),
+    "continuous_bernoulli logits": Case("ContinuousBernoulli", [[0.1], [0.8]], logits=[-3.0, 0.0, 1.5]),
+    "continuous_bernoulli lims": Case("ContinuousBernoulli", 0.3, {"lims": (0.4, 0.6)}, probs=[0.39, 0.45, 0.61]),
+    "dirichlet": Case("Dirichlet", [0.2, 0.3, 0.5], concentration=[[1.0, 2.0, 3.0], [0.5, 0.6, 0.7], [9.0, 1.5, 30.0]]),
+    "exponential": Case("Exponential", [[0.5], [3.0]], rate=[0.7, 2.0, 5.0]),
+    "fishersnedecor": Case("FisherSnedecor", [[0.5], [3.0]], df1=[1.5, 3.0, 8.0], df2=[1.0, 3.0, 9.0]),
+    "gamma": Case("Gamma", [[0.5], [3.0]], concentration=[0.3, 1.0, 2.5, 30.0], rate=[0.7, 2.0, 1.0, 5.0]),
+    "generalized_pareto": Case("GeneralizedPareto", [[1.2], [1.9]], dtype="float32", loc=1.0,
+                               scale=[2.0, 1.0, 2.0, 3.0, 1.0], concentration=[-0.5, 0.0, 0.3, 1.5, -1.0]),
+    "geometric": Case("Geometric", [[0.0], [3.0]], probs=[0.1, 0.5, 0.9]),
+    "geometric sure": Case("Geometric", 0.0, probs=[1.0, 0.5]),
+    "geometric logits": Case("Geometric", [[0.0], [3.0]], logits=[-2.0, 0.0, 1.0]),
+    "gumbel": Case("Gumbel", [[-0.5], [3.0]], loc=[0.0, 1.0, -2.0], scale=[1.0, 2.0, 0.5]),
+    "inverse_gamma": Case("InverseGamma", [[0.5], [3.0]], concentration=[0.3, 1.5, 2.5, 30.0], rate=[0.7, 2.0, 1.0, 5.0]),
+    "kumaraswamy": Case("Kumaraswamy", [[0.3], [0.9]], concentration1=[0.5, 1.5, 3.0], concentration0=[0.7, 1.0, 2.0]),
+    "laplace": Case("Laplace", [[-0.5], [3.0]], loc=[0.0, 1.0, -2.0], scale=[1.0, 2.0, 0.5]),
+    "lkj_cholesky": Case("LKJCholesky", [[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.6, 0.8]], {"dim": 3},
+                         concentration=[0.5, 1.0, 3.0]),
+    "multinomial": Case("Multinomial", [2.0, 1.0, 1.0], {"total_count": 4}, probs=[[1.0, 2.0, 1.0], [0.2, 0.2, 0.6]]),
+    "multinomial logits": Case("Multinomial", [2.0, 0.0, 2.0], {"total_count": 4}, logits=[0.3, -0.5, 1.0]),
+    "negative_binomial": Case("NegativeBinomial", [[0.0], [4.0]], total_count=[2.0, 3.5, 20.0], probs=[0.1, 0.5, 0.9]),
+    "negative_binomial logits": Case("NegativeBinomial", 3.0, total_count=[2.0, 3.5], logits=[-1.0, 0.5]),
+    "pareto": Case("Pareto", [[2.5], [4.0]], scale=[1.0, 2.0, 0.5], alpha=[0.5, 1.5, 3.0]),
+    "poisson": Case("Poisson", [[0.0], [7.0]], rate=[0.5, 4.0, 30.0]),
+    "studentT": Case("StudentT", [[-0.5], [3.0]], df=[0.8, 1.5, 5.0], loc=[0.0, 1.0, -2.0], scale=[1.0, 2.0, 0.5]),
+    "von_mises": Case("VonMises", [[-0.5], [3.0]], loc=[0.0, 1.0, -2.0], concentration=[0.1, 2.0, 50.0]),
+    "weibull": Case("Weibull", [[0.5], [3.0]], scale=[1.0, 2.0, 0.5], concentration=[1.0, 1.5, 3.0]),
+    "wishart": Case("Wishart", _spd([3.0, 0.5], [0.5, 2.0]), df=[4.0, 5.5], covariance_matrix=_V),
+    "wishart tril": Case("Wishart", _spd([3.0, 0.5], [0.5, 2.0]), {"df": 5}, scale_tril=_spd([1.4, 0.0], [0.2, 0.9])),
+    "wishart precision": Case("Wishart", _spd([3.0, 0.5], [0.5, 2.0]), df=4.0, precision_matrix=[_V, 2 * _V]),
 }
 
 BESSEL = {"von_mises"}      # PyTorch's Bessel functions have seven digits
