@@ -248,10 +248,17 @@ def test_memory_of_numpy_that_runs_backwards_is_stored_by_itself():
     assert loaded(torch, saved(flambeau, t)).tolist() == [0.0, 2.0, 4.0]
 
 
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+def test_wide_unsigned_integers_go_both_ways(dtype):
+    for source, target in ((torch, flambeau), (flambeau, torch), (flambeau, flambeau)):
+        t = source.tensor([1, 2, 60000], dtype=getattr(source, dtype))
+        back = loaded(target, saved(source, t[1:]))
+        assert back.tolist() == [2, 60000] and str(back.dtype) == f"torch.{dtype}"
+
+
 @pytest.mark.parametrize("what, make", [
     ("sparse", lambda: torch.eye(2).to_sparse()),
     ("quantized", lambda: torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8)),
-    ("uint16", lambda: torch.zeros(2, dtype=torch.uint16)),
     ("float8_e4m3fn", lambda: torch.zeros(2).to(torch.float8_e4m3fn)),
 ])
 @pytest.mark.filterwarnings("ignore")

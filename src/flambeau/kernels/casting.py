@@ -1,4 +1,4 @@
-"""Conversion of arrays between the twelve dtypes, with the values that `tensor.to(dtype)` gives in PyTorch.
+"""Conversion of arrays between dtypes, with the values that `tensor.to(dtype)` gives in PyTorch.
 
 NumPy's `astype` already agrees for most pairs. The exceptions, all here:
 
@@ -24,6 +24,7 @@ BFLOAT16: np.dtype = np.dtype(ml_dtypes.bfloat16)
 _BOOL: np.dtype = np.dtype(np.bool_)
 _UINT8: np.dtype = np.dtype(np.uint8)
 _INT32: np.dtype = np.dtype(np.int32)
+_WIDER = (np.dtype(np.uint32), np.dtype(np.uint64))
 _INT64: np.dtype = np.dtype(np.int64)
 _FLOAT16: np.dtype = np.dtype(np.float16)
 _FLOAT32: np.dtype = np.dtype(np.float32)
@@ -47,8 +48,8 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Convert to `dtype`.
 
     Args:
-        array: any shape (*), any of the twelve dtypes, any strides.
-        dtype: one of the twelve dtypes.
+        array: any shape (*), any dtype, any strides.
+        dtype: a dtype that tensors have.
 
     Returns:
         `array` itself when it has that dtype, else a new array of shape (*), in the same memory order.
@@ -82,7 +83,7 @@ def _round_twice(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _truncate(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    wide = _INT64 if dtype == _INT64 or (dtype == _UINT8 and array.dtype == _FLOAT64) else _INT32
+    wide = _INT64 if dtype == _INT64 or dtype in _WIDER or (dtype == _UINT8 and array.dtype == _FLOAT64) else _INT32
     whole = array.astype(wide) if _PROCESSOR_AGREES else _truncate_portably(array, wide)
     return whole if wide == dtype else whole.astype(dtype)
 
@@ -113,7 +114,7 @@ _PROCESSOR_AGREES = _processor_agrees()
 
 
 def _exceptions() -> dict[tuple[np.dtype, np.dtype], Callable[[np.ndarray, np.dtype], np.ndarray]]:
-    integers: list[np.dtype] = [_UINT8, _INT32, _INT64, np.dtype(np.int8), np.dtype(np.int16)]
+    integers: list[np.dtype] = [_UINT8, _INT32, _INT64, *map(np.dtype, ("int8", "int16", "uint16", "uint32", "uint64"))]
     floats: list[np.dtype] = [_FLOAT16, BFLOAT16, _FLOAT32, _FLOAT64]
     complexes: list[np.dtype] = [np.dtype(np.complex64), np.dtype(np.complex128)]
     table: dict[tuple[np.dtype, np.dtype], Callable[[np.ndarray, np.dtype], np.ndarray]] = {

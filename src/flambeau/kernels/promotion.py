@@ -25,6 +25,9 @@ _BOOL, _UINT8, _INT8, _INT16, _INT32, _INT64, _FLOAT16, _FLOAT32, _FLOAT64, _COM
 _INTEGER, _FLOATING, _COMPLEX = 1, 2, 3
 _CATEGORY: dict[np.dtype, int] = {_BOOL: 0}
 _CATEGORY.update(dict.fromkeys((_UINT8, _INT8, _INT16, _INT32, _INT64), _INTEGER))
+# Wide unsigned integers store and convert; they have no promotion with other integers, bools and complex numbers
+WIDE_UNSIGNED = tuple(map(np.dtype, ("uint16", "uint32", "uint64")))
+_CATEGORY.update(dict.fromkeys(WIDE_UNSIGNED, _INTEGER))
 _CATEGORY.update(dict.fromkeys((_FLOAT16, BFLOAT16, _FLOAT32, _FLOAT64), _FLOATING))
 _CATEGORY.update(dict.fromkeys((_COMPLEX64, _COMPLEX128), _COMPLEX))
 
@@ -48,19 +51,31 @@ def _promote(a: np.dtype, b: np.dtype) -> np.dtype:
     return high
 
 
-_PROMOTED = {(a, b): _promote(a, b) for a in _CATEGORY for b in _CATEGORY}
+def _has_promotion(a: np.dtype, b: np.dtype) -> bool:
+    return a == b or all(d not in WIDE_UNSIGNED or _CATEGORY[other] == _FLOATING for d, other in ((a, b), (b, a)))
+
+
+_PROMOTED = {(a, b): _promote(a, b) for a in _CATEGORY for b in _CATEGORY if _has_promotion(a, b)}
+
+
+def _refused(a: np.dtype, b: np.dtype) -> RuntimeError:
+    return RuntimeError(f"Promotion for uint16, uint32, uint64 types is not supported, attempted to promote {a.name} and "
+                        f"{b.name}: convert one of them, for instance to int64.")
 
 
 def promote_types(a: np.dtype, b: np.dtype) -> np.dtype:
     """Return the smallest dtype of the higher category that both promote to.
 
     Args:
-        a, b: two of the twelve dtypes.
+        a, b: two dtypes.
 
     >>> promote_types(np.dtype("uint8"), np.dtype("int8"))
     dtype('int16')
     """
-    return _PROMOTED[a, b]
+    found = _PROMOTED.get((a, b))
+    if found is None:
+        raise _refused(a, b)
+    return found
 
 
 def can_cast(source: np.dtype, target: np.dtype) -> bool:
@@ -86,7 +101,7 @@ def combine_groups(
     for group in (numbers, scalars, tensors):
         promoted: np.dtype | None = None
         for dtype in group:
-            promoted = dtype if promoted is None else _PROMOTED[promoted, dtype]
+            promoted = dtype if promoted is None else promote_types(promoted, dtype)
         if promoted is None:
             continue
         result = promoted if result is None else _outrank(promoted, result)

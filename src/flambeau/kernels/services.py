@@ -29,7 +29,8 @@ _FLOATING = frozenset(np.dtype(t) for t in ("f2", "f4", "f8", "c8", "c16")) | {B
 
 for _name, _type, _kind in (
     ("bool", "?", "b"), ("uint8", "u1", "u"), ("int8", "i1", "i"), ("int16", "i2", "i"), ("int32", "i4", "i"),
-    ("int64", "i8", "i"), ("float16", "f2", "f"), ("float32", "f4", "f"), ("float64", "f8", "f"),
+    ("int64", "i8", "i"), ("uint16", "u2", "u"), ("uint32", "u4", "u"), ("uint64", "u8", "u"),
+    ("float16", "f2", "f"), ("float32", "f4", "f"), ("float64", "f8", "f"),
     ("complex64", "c8", "c"), ("complex128", "c16", "c"),
 ):
     add_dtype(DType(_name, np.dtype(_type), np.dtype(_type).itemsize, _kind))
@@ -108,8 +109,9 @@ _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2, "c": 3}
 
 def _torch_name(d: np.dtype) -> str:
     return {"bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-            "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
-            "complex64": "ComplexFloat", "complex128": "ComplexDouble"}.get(d.name, d.name)
+            "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64", "float16": "Half", "bfloat16": "BFloat16",
+            "float32": "Float", "float64": "Double", "complex64": "ComplexFloat",
+            "complex128": "ComplexDouble"}.get(d.name, d.name)
 
 
 def refuse_cast(source: np.dtype, target: np.dtype) -> None:

@@ -78,7 +78,8 @@ def checked_array(a: np.ndarray) -> np.ndarray:
             "a.astype(a.dtype.newbyteorder('='))")
     raise TypeError(
         f"can't convert np.ndarray of type numpy.{a.dtype.type.__name__}. The only supported types are: float64, float32, "
-        "float16, bfloat16 (ml_dtypes), complex64, complex128, int64, int32, int16, int8, uint8, and bool.")
+        "float16, bfloat16 (ml_dtypes), complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, "
+        "and bool.")
 
 
 def _is_leaf(x: Any) -> bool:
@@ -211,9 +212,13 @@ def _integers(flat: Sequence[Any], kinds: set[type], dtype: np.dtype) -> np.ndar
         except (ValueError, OverflowError):
             bad = next(x for x in flat if x != x or x in (float("inf"), float("-inf")))
             raise RuntimeError(f"value cannot be converted to type {dtype.name} without overflow: {bad}") from None
+    if dtype == np.uint64 and any(x < 0 for x in flat):
+        raise OverflowError("can't convert negative int to unsigned: uint64 takes integers from 0")
     try:
         wide = np.array(flat, _INT64)
     except OverflowError:
+        if dtype == np.uint64 and all(0 <= x < 2**64 for x in flat):
+            return np.array(flat, np.uint64)
         raise ValueError(
             "Overflow when unpacking long long: an integer outside [-2**63, 2**63) does not fit int64. Give a floating "
             "dtype, or a float.") from None

@@ -93,7 +93,7 @@ def _storage_of(a: np.ndarray) -> tuple[_Stored, int]:
 
 
 def _kind(dtype: np.dtype) -> _rebuild.StorageType:
-    return _rebuild.TYPE_OF[dtype_of_array(dtype).name]
+    return _rebuild.TYPE_OF.get(dtype_of_array(dtype).name, _rebuild.UNTYPED)
 
 
 def _sparse_parts(s: Sparse) -> tuple:
@@ -124,6 +124,9 @@ def reduce_tensor(t: Any) -> tuple:
         steps = layout.contiguous_strides(a.shape) if offset < 0 else layout.torch_strides(a)
         function = _rebuild._rebuild_tensor_v2
         args = (stored, max(offset, 0), tuple(a.shape), steps, requires(t), OrderedDict())
+        if stored.kind is _rebuild.UNTYPED:         # bytes: the dtype stands beside them
+            stored.flat = stored.flat.view(np.uint8)
+            function, args = _rebuild._rebuild_tensor_v3, (*args, t.dtype)
     if type(t) is Tensor and not own:
         return function, args
     return _rebuild._rebuild_from_type_v2, (function, type(t), args, own or None)
@@ -143,7 +146,7 @@ class _Mixin:
             if isinstance(obj, UntypedStorage):
                 obj = _Stored(obj._bytes, _rebuild.UNTYPED)
             elif kind is TypedStorage:
-                obj = _Stored(obj._elements(), _rebuild.TYPE_OF[obj.dtype.name])
+                obj = _Stored(obj._elements(), _kind(obj.dtype.array_type))
             else:
                 return None
         key = self.storages.key(obj)
