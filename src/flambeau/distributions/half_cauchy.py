@@ -39,7 +39,9 @@ class HalfCauchy(Folded):
         return flambeau.full(self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device)
 
     def log_prob(self, value: Any) -> Any:
-        """Natural logarithm of the density at `value`, which may also be a number."""
+        """Natural logarithm of the density at `value`, which may also be a number where arguments are not checked."""
+        if self._validate_args and not isinstance(value, flambeau.Tensor):
+            self._validate_sample(value)
         return super().log_prob(flambeau.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device))
 
     @property
