@@ -10,13 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from ._functional_call import functional_call, stack_module_state
+from ._functionalize import functionalize
 from ._grad import grad, grad_and_value, vjp
 from ._jacobians import hessian, jacfwd, jacrev
 from ._jvp import jvp, linearize
+from ._levels import debug_unwrap
+from ._modules import replace_all_batch_norm_modules_
 from ._vmap import vmap
 
-__all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
-           "stack_module_state", "vjp", "vmap"]
+__all__ = ["debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+           "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
 
 
 def __getattr__(name: str) -> Any:

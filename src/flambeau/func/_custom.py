@@ -8,7 +8,8 @@ from flambeau.autograd.function import Function
 from flambeau.core.objects import TensorBase, shape_of
 
 from . import _pytree
-from ._levels import VmapLevel, batch_at, enter, innermost, is_batched, leave, levels, unbatch_at, wrap
+from ._levels import VmapLevel, batch_at, enter, innermost, is_batched, leave, unbatch_at, wrap
+from ._randomness import above
 
 
 class VmapInfo(NamedTuple):
@@ -48,13 +49,8 @@ def apply(cls: Any, args: tuple) -> Any:
 def _by_its_own(cls: Any, args: tuple, level: VmapLevel) -> Any:
     dims = tuple([0 if _holds(a, level) else None for a in args])
     inner = [a._lazy.inner if _holds(a, level) else a for a in args]
-    stack = levels()
-    hidden = [x for x in stack if x.depth >= level.depth]
-    del stack[len(stack) - len(hidden):]
-    try:
+    with above(level):
         result = cls.vmap(VmapInfo(level.size, level.randomness), dims, *inner)
-    finally:
-        stack.extend(hidden)
     if not (isinstance(result, tuple) and len(result) == 2):
         raise RuntimeError(f"Expected the vmap staticmethod of {cls.__name__} to return two things, (output, out_dims), and "
                            f"it returned {type(result).__name__}")

@@ -26,22 +26,20 @@ COPY = slot("copy")
 
 def intercept(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
     """What the operators of a thread in which a vmap runs are shown to."""
+    if op.random:
+        return _randomness.drawn(op, inputs, params, kind) if levels() else NotImplemented
     for t in inputs:
         if isinstance(t, TensorBase) and t._array is None and is_batched(t):
             return dispatch(op, inputs, params, kind)
-    if op.random and levels():
-        return _randomness.unbatched(op, inputs, params, kind)
     return NotImplemented
 
 
 def dispatch(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
     """The result of an operator, batched at the deepest level of its inputs."""
     if op.random and levels():
-        level = levels()[-1]
-    else:
-        found = innermost(inputs)
-        assert found is not None
-        level = found
+        return _randomness.drawn(op, inputs, params, kind)
+    level = innermost(inputs)
+    assert level is not None
     if not level.alive:
         raise RuntimeError(
             f"{op.name}(): a tensor is used after the vmap that it was made in has returned: it stands for a batch that is "
@@ -49,8 +47,6 @@ def dispatch(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
     if kind == INPLACE and not (is_batched(inputs[0]) and inputs[0]._lazy.level is level):
         return _write_into_unbatched(op, inputs, params, level)
     call = Call(op, level, inputs, params, kind)
-    if op.random:
-        return _randomness.batched(call)
     if kind == INPLACE:
         written = _inplace(call)
         if written is not NotImplemented:

@@ -84,6 +84,11 @@ class Batched:
         t._lazy, t._shape, t._rg = other._lazy, other._lazy.shape, other._rg
         return t
 
+    def describe(self) -> str:
+        """How the tensor is printed."""
+        inner = "\n".join("    " + line for line in repr(self.inner).splitlines())
+        return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{inner}\n)"
+
     def custom(self, cls: Any, args: tuple) -> Any:
         """A custom Function of tensors of which some are batched."""
         from ._custom import apply
@@ -161,6 +166,25 @@ def leave(level: VmapLevel) -> None:
     level.alive = False
     levels().pop()
     unregister(VMAP, intercept)
+
+
+def debug_unwrap(tensor: TensorBase, *, recurse: bool = True) -> TensorBase:
+    """The tensor inside a batched one, with the batches as first dimensions: to look at values while debugging.
+
+    A result computed from it is no part of the transform. Other tensors come back as they are.
+
+    Args:
+        recurse: take off all levels of vmap, not only the innermost.
+
+    >>> from flambeau.func import vmap
+    >>> _ = vmap(lambda x: print(debug_unwrap(x)) or x)(flambeau.tensor([1., 2.]))
+    tensor([1., 2.])
+    """
+    while is_batched(tensor):
+        tensor = tensor._lazy.inner
+        if not recurse:
+            break
+    return tensor
 
 
 def innermost(values: Any) -> VmapLevel | None:

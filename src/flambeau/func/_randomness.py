@@ -1,23 +1,25 @@
 """Random operators in vmap: refused, drawn for each sample, or drawn once for all.
 
 `randomness="different"` draws with the batch as one more dimension; "same" draws what one sample needs and every sample
-sees it; "error", the default, raises.
+sees it; "error", the default, raises. Each level decides, the deepest first: below it the others are asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from flambeau.autograd._rerun import rerun
 from flambeau.core.apply import INPLACE
+from flambeau.core.errors import AutogradError
 from flambeau.core.inplace import apply_inplace2
-from flambeau.core.objects import TensorBase, shape_of
+from flambeau.core.objects import TensorBase, requires, shape_of
 from flambeau.core.op import Op, slot
-
 from flambeau.ops._mapped import creator
 
-from ._levels import VmapLevel, is_batched, levels, wrap
+from ._call import Call
+from ._levels import VmapLevel, levels, wrap
 
 COPY = slot("copy")
 SHAPE_ONLY = {"dropout_noise"}      # operators whose draws read only the shape of their input
@@ -31,13 +33,22 @@ def check(name: str, level: VmapLevel) -> None:
             "vmap(..., randomness='different'), a draw for each sample, or randomness='same', one draw for all.")
 
 
-def created(function: str, make: Callable[[tuple], TensorBase], shape: tuple) -> TensorBase:
-    """A new random tensor: make(shape), with the batches of the levels that ask for different draws."""
+@contextmanager
+def above(level: VmapLevel) -> Iterator[None]:
+    """Only levels outside of this one are asked."""
     stack = levels()
-    if not stack:
-        return make(shape)
+    hidden = [x for x in stack if x.depth >= level.depth]
+    del stack[len(stack) - len(hidden):]
+    try:
+        yield
+    finally:
+        stack.extend(hidden)
+
+
+def created(function: str, make: Callable[[tuple], TensorBase], shape: tuple) -> TensorBase:
+    """A new random tensor: make(shape), with the batches of the levels that ask for different draws, if any runs."""
     different: list[VmapLevel] = []
-    for level in stack:
+    for level in levels():
         check(function, level)
         if level.randomness == "different":
             different.append(level)
@@ -47,71 +58,53 @@ def created(function: str, make: Callable[[tuple], TensorBase], shape: tuple) ->
     return out
 
 
-def unbatched(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
-    """A random operator on ordinary tensors inside vmap."""
+def drawn(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
+    """A random operator, as the deepest level has it."""
     level = levels()[-1]
     check(op.name, level)
-    if level.randomness == "same":
-        return NotImplemented
-    if kind == INPLACE:
-        raise RuntimeError(
-            f"vmap: Cannot ask for different inplace randomness on an unbatched tensor: {op.name}() would write a draw for "
-            "each sample into one tensor. Use the out-of-place form, or randomness='same'.")
-    wide = tuple(_expanded(t, level) for t in inputs)
-    out = rerun(op, wide, params, kind)
-    return [wrap(o, level) for o in out] if isinstance(out, (list, tuple)) else wrap(out, level)
+    call = Call(op, level, inputs, params, kind)
+    return _different(call) if level.randomness == "different" else _same(call)
 
 
-def _expanded(t: Any, level: VmapLevel) -> Any:
-    return t.unsqueeze(0).expand(level.size, *shape_of(t)) if isinstance(t, TensorBase) else t
+def _different(call: Call) -> Any:
+    from ._rules import rule_of
 
-
-def batched(call: Any) -> Any:
-    """A random operator of which some input is batched, at the deepest level of this thread."""
-    op, level = call.op, call.level
-    check(op.name, level)
-    target = call.inputs[0]
-    if level.randomness == "different":
-        from ._rules import rule_of
-
-        if call.kind == INPLACE:
-            values = [call.aligned_to(t, len(shape_of(target))) for t in call.inputs]
-            rerun(op, tuple(values), call.params, INPLACE)
-            return target
-        out = rule_of(op)(call)
+    target, level = call.inputs[0], call.level
+    if call.kind != INPLACE:
+        with above(level):
+            whole = call
+            for i, t in enumerate(call.inputs):
+                if isinstance(t, TensorBase):
+                    whole = whole.with_input(i, wrap(call.whole(t), level))
+            out = rule_of(call.op)(whole)
         return [wrap(o, level) for o in out] if isinstance(out, (list, tuple)) else wrap(out, level)
-    if not is_batched(target) or target._lazy.level is not level:
-        return _below(call)
-    one = target._lazy.inner.select(0, 0)
-    if call.kind == INPLACE:
-        if any(call.is_batched(t) for t in call.inputs[1:]):
-            raise _batched_parameters(op)
-        drawn = rerun(op, (one.detach().clone(), *call.inputs[1:]), call.params, INPLACE)
-        apply_inplace2(COPY, target._lazy.inner, drawn)
-        return target
-    if op.name not in SHAPE_ONLY:
-        raise _batched_parameters(op)
-    return rerun(op, (one, *call.inputs[1:]), call.params, call.kind)
+    if not call.is_batched(target):
+        raise AutogradError(
+            f"vmap: Cannot ask for different inplace randomness on an unbatched tensor: {call.op.name}() would write a draw "
+            "for each sample into one tensor. Use the out-of-place form, or randomness='same'.")
+    with above(level):
+        rerun(call.op, tuple([call.aligned_to(t, len(shape_of(target))) for t in call.inputs]), call.params, INPLACE)
+    target._rg = requires(target._lazy.inner)
+    return target
 
 
-def _below(call: Any) -> Any:
-    """At a level of randomness="same" nothing is batched: the next level decides."""
-    if any(call.is_batched(t) for t in call.inputs):
-        raise _batched_parameters(call.op)
-    from ._dispatch import dispatch
-
-    stack = levels()
-    stack.pop()
-    try:
-        return dispatch(call.op, tuple(call.inputs), call.params, call.kind)
-    finally:
-        stack.append(call.level)
-
-
-def _batched_parameters(op: Op) -> RuntimeError:
-    return RuntimeError(
-        f"vmap: {op.name}() with randomness='same' is given batched tensors: its draws depend on them, so that they cannot "
-        "be the same for each sample. Use randomness='different'.")
+def _same(call: Call) -> Any:
+    op, target, level = call.op, call.inputs[0], call.level
+    if any(call.is_batched(t) for t in call.inputs[1:]) or (
+            call.is_batched(target) and call.kind != INPLACE and op.name not in SHAPE_ONLY):
+        raise RuntimeError(
+            f"vmap: {op.name}() with randomness='same' is given batched tensors: its draws depend on them, so that they "
+            "cannot be the same for each sample. Use randomness='different'.")
+    with above(level):
+        if not call.is_batched(target):
+            return rerun(op, tuple(call.inputs), call.params, call.kind)
+        one = target._lazy.inner.select(0, 0)
+        if call.kind != INPLACE:
+            return rerun(op, (one, *call.inputs[1:]), call.params, call.kind)
+        made = rerun(op, (one.detach().clone(), *call.inputs[1:]), call.params, INPLACE)
+        apply_inplace2(COPY, target._lazy.inner, made)
+    target._rg = requires(target._lazy.inner)
+    return target
 
 
 creator[:] = [created]

@@ -28,7 +28,7 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
         chunk_size: samples to compute at once, None for all; smaller chunks use less memory.
 
     Returns:
-        A function of the same arguments, each mapped tensor with one dimension more.
+        A function of the same arguments, each mapped tensor with one dimension more. Keyword arguments are not mapped.
 
     Raises:
         ValueError: in_dims or out_dims do not fit, or the mapped dimensions differ in size.
@@ -75,8 +75,8 @@ def _inputs(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list,
             f"matching the structure of inputs, got: {type(in_dims)}.")
     if not args:
         raise ValueError(
-            f"vmap({name})(<inputs>): got no inputs: there is nothing to map over. Keyword arguments are mapped over "
-            "dimension 0 only in functions that take a positional one too.")
+            f"vmap({name})(<inputs>): got no inputs: there is nothing to map over. Keyword arguments are not mapped: every "
+            "sample gets the whole.")
     leaves, spec = _pytree.flatten(args)
     dims = _pytree.broadcast_to(in_dims, spec)
     if dims is None:
@@ -112,28 +112,12 @@ def _inputs(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list,
     return sizes.pop(), dims, leaves, spec
 
 
-def _mapped_kwargs(kwargs: dict, level: VmapLevel) -> dict:
-    """Keyword arguments: their tensors are mapped over dimension 0."""
-    leaves, spec = _pytree.flatten(kwargs)
-    found = []
-    for t in leaves:
-        if isinstance(t, TensorBase):
-            if len(shape_of(t)) == 0 or shape_of(t)[0] != level.size:
-                raise ValueError(
-                    "vmap: Expected all tensors to have the same size in the mapped dimension: keyword arguments are mapped "
-                    f"over dimension 0, which must be of size {level.size}, and one has shape {list(shape_of(t))}. Bind it "
-                    "with functools.partial to give every sample the whole.")
-            t = batch_at(t, level, 0)
-        found.append(t)
-    return dict(_pytree.unflatten(found, spec))
-
-
 def _run(func: Callable, size: int, dims: list, leaves: list, spec: Any, out_dims: Any, randomness: str,
          kwargs: dict) -> Any:
     level = enter(size, randomness)
     try:
         given = [t if d is None else batch_at(t, level, d) for t, d in zip(leaves, dims, strict=True)]
-        out = func(*_pytree.unflatten(given, spec), **_mapped_kwargs(kwargs, level))
+        out = func(*_pytree.unflatten(given, spec), **kwargs)
         return _outputs(func, out, out_dims, level)
     finally:
         leave(level)
@@ -204,12 +188,10 @@ def _in_chunks(func: Callable, size: int, chunk: int, dims: list, leaves: list, 
     parts: list[list] = []
     structure: Any = None
     where: list = []
-    extra, extra_spec = _pytree.flatten(kwargs)
     for start in range(0, size, chunk):
         n = min(chunk, size - start)
         given = [t if d is None else t.narrow(d, start, n) for t, d in zip(leaves, dims, strict=True)]
-        named = [t.narrow(0, start, n) if isinstance(t, TensorBase) else t for t in extra]
-        out = _run(func, n, dims, given, spec, out_dims, randomness, _pytree.unflatten(named, extra_spec))
+        out = _run(func, n, dims, given, spec, out_dims, randomness, kwargs)
         flat, structure = _pytree.flatten(out)
         where = _out_dims(func, out_dims, structure, len(flat))
         parts.append(flat)

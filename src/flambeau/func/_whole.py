@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.objects import TensorBase, shape_of
-from flambeau.ops._mapped import EACH, FIRST, LEADING, watcher
+from flambeau.ops._mapped import EACH, FIRST, LEADING, LIKE, watcher
 
 from . import _pytree
 from ._levels import VmapLevel, innermost, is_batched, unbatch_at, wrap
@@ -19,6 +19,8 @@ def answer(how: str, fn: Callable, args: tuple, kwargs: dict) -> Any:
     if level is None:
         return NotImplemented
     tensors = [t for t in leaves if isinstance(t, TensorBase)]
+    if how == LIKE:
+        return _like(fn(*args, **kwargs), tensors[0])
     if how == LEADING and any(len(shape_of(t)) > 2 for t in tensors) and len(tensors) > 1:
         how = EACH
     if fn.__name__ == "one_hot" and (kwargs.get("num_classes", args[1] if len(args) > 1 else -1)) == -1:
@@ -30,6 +32,17 @@ def answer(how: str, fn: Callable, args: tuple, kwargs: dict) -> Any:
     new_args, new_kwargs = _pytree.unflatten(inner, spec)
     out = fn(*new_args, **new_kwargs)
     return _pytree.map_leaves(lambda t: wrap(_outer(how, t, level), level) if isinstance(t, TensorBase) else t, out)
+
+
+def _like(made: TensorBase, source: TensorBase) -> TensorBase:
+    """A new tensor with the batches of the one that it is like."""
+    found: list[VmapLevel] = []
+    while is_batched(source):
+        found.append(source._lazy.level)
+        source = source._lazy.inner
+    for level in reversed(found):
+        made = wrap(unbatch_at(made, level).clone(), level)     # type: ignore[attr-defined]
+    return made
 
 
 def _inner(how: str, t: TensorBase, n: int, level: VmapLevel) -> Any:
@@ -57,7 +70,6 @@ def _each(fn: Callable, leaves: list, spec: Any, level: VmapLevel) -> Any:
         args, kwargs = _pytree.unflatten(sample, spec)
         flat, structure = _pytree.flatten(fn(*args, **kwargs))
         rows.append(flat)
-        _written_back(leaves, sample, i, level)
     columns = []
     for column in zip(*rows, strict=True):
         if len({tuple(shape_of(t)) for t in column}) > 1:
@@ -70,10 +82,6 @@ def _each(fn: Callable, leaves: list, spec: Any, level: VmapLevel) -> Any:
 
 def _sample(t: Any, i: int, level: VmapLevel) -> Any:
     return t._lazy.inner.select(0, i) if is_batched(t) and t._lazy.level is level else t
-
-
-def _written_back(leaves: list, sample: list, i: int, level: VmapLevel) -> None:
-    """Samples are views: what a function in place wrote is there already."""
 
 
 watcher[:] = [answer]

@@ -2,7 +2,8 @@
 
 For most functions vmap needs no rule, since the operators that they are made of have one. Those listed here are called on
 the batch itself where they take any number of leading dimensions ("leading", or "pointwise" where the arguments broadcast,
-"first" where they treat the items of a leading N apart), and sample by sample where they do not.
+"first" where they treat the items of a leading N apart), and sample by sample where they do not. What is made in the likeness
+of a batched tensor ("like") has its batch, so that each sample may write into its own.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any
 
 from flambeau.core.state import state
 
-LEADING, POINTWISE, FIRST, EACH = "leading", "pointwise", "first", "each"
+LEADING, POINTWISE, FIRST, EACH, LIKE = "leading", "pointwise", "first", "each", "like"
 
 _LISTS = {
     LEADING: """linalg.svdvals linalg.matrix_rank linalg.cond linalg.lu_factor linalg.lu_factor_ex linalg.lu lu lu_unpack
         linalg.lu_solve lu_solve linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve geqrf""",
+    LIKE: "zeros_like ones_like empty_like full_like new_zeros new_ones new_empty new_full new_empty_strided",
     POINTWISE: "isclose nn.functional.one_hot unravel_index",
     FIRST: "nn.functional.grid_sample grid_sampler grid_sampler_2d grid_sampler_3d",
     EACH: """linalg.lstsq quantile nanquantile histogram histogramdd index_reduce istft renorm nonzero_static fill_diagonal_
