@@ -105,6 +105,9 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             f"its tangent {list(shape_of(tangent))}. Expand or reshape the tangent.")
     if dtype_of(tensor) != dtype_of(tangent):
         raise RuntimeError(f"make_dual(): primal and tangent must have one dtype, not {tensor.dtype} and {tangent.dtype}")
+    for t in (tensor, tangent):
+        if t._array is None and hasattr(t._lazy, "dual"):
+            return t._lazy.dual(tensor, tangent, make_dual)         # vmap's tensors: the tensors inside carry the tangents
     if tangent_of(tensor) is not None:
         raise RuntimeError("make_dual(): the tensor carries a tangent at this level already: unpack_dual() it first")
     with off():
@@ -119,6 +122,8 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """(primal, tangent) of a dual tensor; tangent is None when it carries none."""
     if (_current_level if level is None else level) < 0 or not _levels:
         return UnpackedDualTensor(tensor, None)
+    if tensor._array is None and hasattr(tensor._lazy, "undual"):
+        return UnpackedDualTensor(*tensor._lazy.undual(unpack_dual))
     tangent = tangent_of(tensor)
     if tangent is None:
         return UnpackedDualTensor(tensor, None)

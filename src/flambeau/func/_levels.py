@@ -89,6 +89,17 @@ class Batched:
         inner = "\n".join("    " + line for line in repr(self.inner).splitlines())
         return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{inner}\n)"
 
+    def dual(self, primal: TensorBase, tangent: TensorBase, make_dual: Any) -> TensorBase:
+        """A forward-mode dual tensor, one of whose halves is batched: the inner tensors are made one."""
+        level = innermost((primal, tangent))
+        assert level is not None
+        return wrap(make_dual(unbatch_at(primal, level), unbatch_at(tangent, level)), level)
+
+    def undual(self, unpack_dual: Any) -> tuple:
+        """(primal, tangent or None) of the inner dual tensor."""
+        primal, tangent = unpack_dual(self.inner)
+        return wrap(primal, self.level), None if tangent is None else wrap(tangent, self.level)
+
     def custom(self, cls: Any, args: tuple) -> Any:
         """A custom Function of tensors of which some are batched."""
         from ._custom import apply

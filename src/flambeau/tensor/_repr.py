@@ -33,6 +33,8 @@ def text(t: TensorBase, contents: Any = None) -> str:
     if t._array is None and type(t._lazy) is state.sparse:
         notes = [f"grad_fn=<{name}>"] if name is not None else ["requires_grad=True"] if requires(t) else []
         return ("Parameter containing:\n" if is_parameter else "") + sparse_text(t._lazy, notes)
+    if t._array is None and hasattr(t._lazy, "describe"):
+        return str(t._lazy.describe())
     device: Any = t.device
     a = t._array
     if a is None and device is not dtypes.META:
