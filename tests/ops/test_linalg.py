@@ -108,6 +108,8 @@ ERRORS = [
     ("solve(f.eye(2), f.ones(3, 2))", "Incompatible shapes of A and B for the equation AX = B"),
     ("cholesky(-f.eye(2))", "leading minor of order 1"),
     ("cholesky(f.tensor([[1., 2.], [2., 1.]]))", "leading minor of order 2"),
+    ("cholesky(f.tensor([[1., 0.], [f.nan, 1.]]))", "leading minor of order 2"),
+    ("cholesky(f.tensor([[[1.]], [[f.nan]]]))", "leading minor of order 1"),
     ("qr(f.ones(2, 2), mode='x')", "unrecognized mode"),
     ("qr(f.ones(3, 2, requires_grad=True), mode='r')", None),
     ("eigh(f.eye(2), 'X')", "Expected UPLO argument"),

@@ -113,7 +113,7 @@ def cholesky(a: np.ndarray, upper: bool) -> np.ndarray:
     if upper:
         a = adjoint(a)
     try:
-        low = np.linalg.cholesky(a)
+        low = _factor(a)
     except np.linalg.LinAlgError:
         n = a.shape[-1]
         i, k = next((i, minor_of(m)) for i, m in enumerate(a.reshape(-1, n, n)) if minor_of(m))
@@ -123,11 +123,19 @@ def cholesky(a: np.ndarray, upper: bool) -> np.ndarray:
     return np.ascontiguousarray(adjoint(low)) if upper else low
 
 
+def _factor(a: np.ndarray) -> np.ndarray:
+    """np.linalg.cholesky, which lets a nan pass: no matrix that has one is positive-definite."""
+    low = np.linalg.cholesky(a)
+    if np.isnan(low.diagonal(0, -2, -1)).any():
+        raise np.linalg.LinAlgError
+    return low
+
+
 def minor_of(m: np.ndarray) -> int:
     """The order of the first leading minor that is not positive-definite, 0 if none."""
     for k in range(1, m.shape[-1] + 1):
         try:
-            np.linalg.cholesky(m[:k, :k])
+            _factor(m[:k, :k])
         except np.linalg.LinAlgError:
             return k
     return 0
