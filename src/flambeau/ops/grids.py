@@ -17,7 +17,7 @@ from flambeau.core.origin import warn_user
 from flambeau.kernels.services import is_float
 
 from ._args import tensor
-from ._lazy import is_meta, standing_for
+from ._lazy import is_meta, placed, standing_for
 from ._meta import Meta
 from ._record import call, public
 
@@ -76,11 +76,15 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         _warn_corners("grid_sample and affine_grid")
         align_corners = False
     d = dtype_of(t)
-    axes = [_centres(s, align_corners, d) for s in reversed(sizes[2:])]
-    places = np.ones((*sizes[2:], n + 1), d)
-    for i, axis in enumerate(axes):
-        places[..., i] = axis.reshape(-1, *(1,) * i)
-    flat = make(places.reshape(1, -1, n + 1)).expand(sizes[0], -1, -1)
+
+    def places() -> np.ndarray:
+        found = np.ones((*sizes[2:], n + 1), d)
+        for i, s in enumerate(reversed(sizes[2:])):
+            found[..., i] = _centres(s, align_corners, d).reshape(-1, *(1,) * i)
+        return found.reshape(1, -1, n + 1)
+
+    flat: Any = placed(t, (1, prod(sizes[2:]), n + 1), d, places)
+    flat = flat.expand(sizes[0], -1, -1)
     return (flat @ t.transpose(1, 2)).reshape(sizes[0], *sizes[2:], n)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -305,7 +306,13 @@ def cartesian_prod(*tensors: Any) -> Any:
     return stacked([reshaped(x, (-1,) if 0 not in shape_of(x) else (0,)) for x in meshgrid(*found, indexing="ij")], 1)
 
 
+def _combinations_shape(input: Meta, r: int = 2, with_replacement: bool = False) -> Meta:
+    n = input.shape[0] if input.ndim else 0
+    return Meta((math.comb(n + r - 1 if with_replacement else n, r), r) if r else (0,), input.dtype)
+
+
 @public(
+    meta=_combinations_shape,
     out=False,
     samples=lambda t: [call(t(4)), call(t(3), 3), call(t(3), with_replacement=True), call(t(2), r=0)],
     errors=lambda t: [(call(t(2, 2)), RuntimeError, "Expect a 1D vector")],

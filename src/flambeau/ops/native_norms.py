@@ -9,10 +9,11 @@ import numpy as np
 
 from flambeau.core.apply import apply_n
 from flambeau.core.inplace import apply_inplace2
-from flambeau.core.objects import TensorBase, dtype_of, make, requires, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, requires, shape_of
 from flambeau.core.state import grad_enabled
 
 from ._args import integer, tensor
+from ._lazy import placed
 from ._record import call, ops, public
 from .normalization import (
     _COPY,
@@ -81,7 +82,7 @@ def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, run
     """
     a = tensor(input, "native_batch_norm")
     if not training:
-        none = make(np.zeros(0, dtype_of(a)))
+        none = placed(a, (0,), dtype_of(a), lambda: np.zeros(0, dtype_of(a)))
         return normalise_batch(a, running_mean, running_var, weight, bias, False, momentum, eps), none, ops.clone(none)
     _check_dtype("batch_norm", a, weight, bias, running_mean, running_var)
     shape = shape_of(a)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
-from flambeau.core.objects import TensorBase, dtype_of, make, memory_of, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, memory_of, shape_of
 from flambeau.core.op import Op
 from flambeau.core.state import quiet
 from flambeau.kernels import random, random_samplers
@@ -19,8 +19,9 @@ from flambeau.kernels import random, random_samplers
 from . import _random_checks as check
 from ._args import tensor
 from ._generator import Generator, default_generator, generator_of
+from ._lazy import placed
 from ._meta import Meta
-from ._record import KERNEL, call, primitive, public
+from ._record import KERNEL, call, ops, primitive, public
 from ._shapes import INT64, elementwise
 from .random import new_normal
 
@@ -272,11 +273,14 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float
     Source: Jang et al., 2017, arXiv:1611.01144.
     """
     t = tensor(logits, "gumbel_softmax")
-    with default_generator.lock:
-        noise = quiet(random.exponential, (default_generator.engine, shape_of(t), 1.0, dtype_of(t)))
-    soft = ((t - make(noise).log()) / tau).softmax(dim)
+
+    def noise() -> np.ndarray:
+        with default_generator.lock:
+            return quiet(random.exponential, (default_generator.engine, shape_of(t), 1.0, dtype_of(t)))
+
+    soft = ((t - placed(t, shape_of(t), dtype_of(t), noise).log()) / tau).softmax(dim)
     if not hard:
         return soft
     index = soft.detach().max(dim, keepdim=True)[1]
-    one_hot = make(np.zeros(shape_of(t), dtype_of(t))).scatter_(dim, index, 1.0)
+    one_hot = ops.zeros_like(soft.detach()).scatter_(dim, index, 1.0)
     return one_hot - soft.detach() + soft

@@ -11,21 +11,23 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
 from flambeau.core.origin import warn_user
 from flambeau.kernels.services import is_float
 
 from ._args import integer, optional_integer, tensor
+from ._lazy import is_meta
+from ._lazy import placed as constant_beside
 from ._pointwise import to_dtype
 from ._record import call, ops, public
 from .fft import C2C, C2R, R2C
 from .padding import pad
 
 
-def _window(name: str, window: Any, length: int, n_fft: int, dtype: np.dtype) -> TensorBase:
+def _window(name: str, a: TensorBase, window: Any, length: int, n_fft: int, dtype: np.dtype) -> TensorBase:
     """The window, with zeros on both sides up to n_fft places; ones when there is none."""
     if window is None:
-        window = make(np.ones(length, dtype))
+        window = constant_beside(a, (length,), dtype, lambda: np.ones(length, dtype))
     shape = shape_of(tensor(window, name, "window", 5))
     if tuple(shape) != (length,):
         raise RuntimeError(f"{name}: expected a 1D window tensor of size equal to win_length={length}, got window with size "
@@ -136,7 +138,7 @@ def stft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int 
     elif onesided and two_sided:
         raise RuntimeError("Cannot have onesided output if window or input is complex: pass onesided=False")
     if window is not None or width < n:
-        frames = ops.unfold_dim(a, len(shape) - 1, n, hop) * _window("stft", window, width, n, dtype_of(a))
+        frames = ops.unfold_dim(a, len(shape) - 1, n, hop) * _window("stft", a, window, width, n, dtype_of(a))
     else:
         frames = ops.unfold_dim(a, len(shape) - 1, n, hop)
     scale = 1 / math.sqrt(n) if normalized else 1.0
@@ -231,7 +233,7 @@ def istft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int
     if not return_complex and _is_complex(window):
         raise RuntimeError("Complex windows are incompatible with return_complex=False: the signal is complex")
     real = np.dtype("f4") if dtype_of(a).itemsize == 8 else np.dtype("f8")
-    placed = _window("istft", window, width, n, real)
+    placed = _window("istft", a, window, width, n, real)
     return _inverse(a, placed, n, hop, center, normalized, onesided, length, return_complex)
 
 
@@ -252,8 +254,8 @@ def _inverse(a: TensorBase, window: Any, n: int, hop: int, center: bool, normali
     end = start + length if length is not None else total - n // 2 if center else total
     stop = min(end, total)
     signal, weights = ops.narrow(signal, last - 1, start, stop - start), ops.narrow(weights, 0, start, stop - start)
-    least = np.abs(array_of(weights))
-    if not (least > 1e-11).all():
+    least = None if is_meta(weights) else np.abs(array_of(weights))
+    if least is not None and not (least > 1e-11).all():
         raise RuntimeError(f"istft: window overlap add min is {least.min()}: some samples are in no window that is not zero "
                            "there, so that they cannot be known. Use a smaller hop_length, or center=True.")
     out = signal / weights

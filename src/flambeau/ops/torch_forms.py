@@ -15,6 +15,7 @@ from . import embedding as e
 from ._args import dim as one_dim
 from ._args import tensor
 from ._generator import default_generator
+from ._lazy import placed
 from ._record import REGISTRY, call, ops, public
 from .grids import affine_grid
 from .layout import cloned
@@ -57,12 +58,12 @@ def native_dropout(input: Any, p: float, train: bool | None) -> tuple:
         if not 0 <= p <= 1:
             raise RuntimeError(f"native_dropout expects p to be in [0, 1], but got p={p}")
     if train is not None and not train:
-        return ops.clone(a), make(np.ones(shape_of(a), np.bool_))
+        return ops.clone(a), placed(a, shape_of(a), np.dtype("?"), lambda: np.ones(shape_of(a), np.bool_))
     if p == 1:
-        zeros = make(np.zeros(shape_of(a), np.bool_))
+        zeros = placed(a, shape_of(a), np.dtype("?"), lambda: np.zeros(shape_of(a), np.bool_))
         return a * zeros, zeros
     noise = apply1(d.NOISE, a, (1.0 - p, False, 0, default_generator))
-    return a * noise * (1 / (1 - p)), make(array_of(noise).astype(np.bool_))
+    return a * noise * (1 / (1 - p)), noise != 0
 
 
 @public(method=False, samples=lambda t: [call(t(3, 4), 1, 0, 3, 2), call(t(5), 0, -3), call(t(5, 2))],
@@ -99,6 +100,16 @@ def get_device(input: Any) -> int:
     """
     tensor(input, "get_device")
     return -1
+
+
+@public(method=False, out=False, samples=lambda t: [call(t(2))])
+def dequantize(input: Any) -> Any:
+    """A floating tensor itself: only quantised ones, which flambeau lacks, are converted.
+
+    >>> flambeau.dequantize(flambeau.ones(1)).tolist()
+    [1.0]
+    """
+    return tensor(input, "dequantize").dequantize()
 
 
 @public(out=False, samples=lambda t: [call(t(2))], differentiable=False)
