@@ -257,7 +257,6 @@ def test_wide_unsigned_integers_go_both_ways(dtype):
 
 
 @pytest.mark.parametrize("what, make", [
-    ("sparse", lambda: torch.eye(2).to_sparse()),
     ("quantized", lambda: torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8)),
     ("float8_e4m3fn", lambda: torch.zeros(2).to(torch.float8_e4m3fn)),
 ])

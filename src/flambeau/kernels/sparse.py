@@ -111,14 +111,14 @@ class Pattern:
 
     def take(self, dense: np.ndarray) -> np.ndarray:
         """The elements of a dense array at the positions."""
-        return dense[tuple(self.indices)]
+        return dense[tuple(self.indices)] if self.sparse_dim else dense[None][:self.nnz]
 
     def spread(self, values: np.ndarray) -> np.ndarray:
         """A dense array of the values at their positions, added where several fall together."""
         out = np.zeros(self.shape, values.dtype)
         if not values.size:
             return out
-        if self.coalesced:
+        if self.coalesced and self.sparse_dim:
             out[tuple(self.indices)] = values
             return out
         n = prod(self.shape[:self.sparse_dim])

@@ -14,7 +14,7 @@ import numpy as np
 
 from flambeau.core.apply import apply1, apply2, apply_n, constant
 from flambeau.core.errors import not_a_tensor
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.op import Op, slot
 from flambeau.kernels.casting import cast
 from flambeau.kernels.pointwise import BOOL
@@ -226,8 +226,13 @@ def to_dtype(t: TensorBase, d: np.dtype) -> TensorBase:
     if dtype_of(t) is d:
         return t
     if dtype_of(t).kind == "c" and d.kind != "c":
-        return make(cast(array_of(t), d))
+        return make(cast(array_of(t), d)) if t._array is not None else apply1(CAST, t, (d,))
     return apply1(CAST, t, (d,))
+
+
+def _known(t: TensorBase) -> np.ndarray:
+    """An array of t's dtype and number of dimensions, to promote."""
+    return array_of(t) if t._array is not None else np.zeros((1,) * len(shape_of(t)), dtype_of(t))
 
 
 def common(*values: Any, floating: bool = False) -> list[Any]:
@@ -238,7 +243,7 @@ def common(*values: Any, floating: bool = False) -> list[Any]:
     if len(tensors) == len(given) and all(dtype_of(t) is first for t in tensors):
         d = first
     else:
-        d = result_type(*[array_of(v) if isinstance(v, TensorBase) else v for v in given],
+        d = result_type(*[_known(v) if isinstance(v, TensorBase) else v for v in given],
                         default_float_dtype=default_array_type())
     if floating and not is_float(d):
         d = default_array_type()

@@ -203,9 +203,11 @@ ops.sparse_dense = to_dense
 
 def in_layout(t: TensorBase, layout: Any, block: Any = None) -> Any:
     """A sparse tensor in another layout."""
+    if layout is SPARSE_COO:                # in the order in which the elements are stored
+        pattern, v = flat(t, False)
+        merged, places = pattern.merged()
+        return with_values(merged if places is None else pattern, v, "ToSparseBackward1")
     pattern, v = flat(t)
-    if layout is SPARSE_COO:
-        return with_values(pattern, v, "ToSparseBackward1")
     return from_coo(pattern, v, layout, block, node="ToSparse" + k.LAYOUT_NAMES[layout][6:] + "Backward0")
 
 

@@ -25,7 +25,8 @@ _LISTS = {
         nn.functional.hinge_embedding_loss nn.functional.triplet_margin_loss nn.functional.multi_margin_loss
         nn.functional.multilabel_margin_loss nn.functional.ctc_loss nn.functional.avg_pool3d nn.functional.max_pool3d
         nn.functional.max_pool3d_with_indices max_pool3d nn.functional.adaptive_avg_pool3d
-        nn.functional.adaptive_max_pool3d nn.functional.adaptive_max_pool3d_with_indices nn.functional.max_unpool2d
+        nn.functional.adaptive_max_pool3d nn.functional.adaptive_max_pool3d_with_indices nn.functional.max_unpool1d
+        nn.functional.max_unpool2d
         nn.functional.max_unpool3d nn.functional.fractional_max_pool2d nn.functional.fractional_max_pool3d
         nn.functional.fractional_max_pool2d_with_indices nn.functional.fractional_max_pool3d_with_indices
         cdist polar trace prod view_as_complex

@@ -19,7 +19,7 @@ from ._lazy import placed
 from ._record import KERNEL, REGISTRY, call, ops, primitive, public
 from ._shapes import elementwise
 from .layout import cloned
-from .matmul import DOT, MM, product
+from .matmul import MM, dot, product
 from .shape import UNSAFE_VIEW, reshaped
 from .views import PERMUTE
 
@@ -48,7 +48,7 @@ def inner(input: Any, other: Any) -> Any:
             f"{list(b)}."
         )
     if len(a) == 1 and len(b) == 1:
-        return apply2(DOT, input, other)
+        return dot(input, other)            # which autocast leaves alone, unlike the product of `@`
     return tensordot(input, other, ([-1], [-1]))
 
 
@@ -112,6 +112,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
     rest_a, rest_b = [i for i in range(len(sa)) if i not in da], [j for j in range(len(sb)) if j not in db]
     left = _matrix(a, [*rest_a, *da], len(rest_a))
     right = _matrix(b, [*db, *rest_b], len(db))
+    if not rest_a and not rest_b:
+        return dot(reshaped(left, (-1,)), reshaped(right, (-1,)))
     return reshaped(apply2(MM, left, right), tuple([sa[i] for i in rest_a] + [sb[j] for j in rest_b]))
 
 

@@ -206,7 +206,8 @@ def _layer(mode: str, x: Any, states: list, weights: list, sizes: tuple | None, 
 _lower, _widest = seen_whole("recurrent_layer", _layer), seen_whole("gru_layer", _layer)
 
 
-def recurrent_layer(mode: str, x: Any, states: list, weights: list, sizes: tuple | None, reverse: bool) -> list:
+def recurrent_layer(mode: str, x: Any, states: list, weights: list, sizes: tuple | None, reverse: bool,
+                    cell: bool = False) -> list:
     """[output, last states...] of one layer in one direction.
 
     Args:
@@ -215,6 +216,7 @@ def recurrent_layer(mode: str, x: Any, states: list, weights: list, sizes: tuple
         states: h0 and, for LSTM, c0: (N, H) each, or None for zeros.
         weights: w_ih, w_hh, b_ih, b_hh and, for LSTM, w_hr, None where absent.
         reverse: from the last step to the first.
+        cell: x is one step of a cell (1, N, D).
 
     Returns:
         Output (T, N, H) or rows, and the last states.
@@ -223,5 +225,7 @@ def recurrent_layer(mode: str, x: Any, states: list, weights: list, sizes: tuple
         RuntimeError: dtypes that differ, or are not real floating ones.
     """
     h0 = x if states[0] is None else states[0]
-    layer = _widest if mode == "GRU" and dtype_of(h0) == np.float32 else _lower      # as in PyTorch: h stays float32
+    # Autocast leaves float32 states as they are where PyTorch has a loop over steps, not one operator for the layer
+    stepwise = mode == "GRU" or (mode == "LSTM" and (cell or sizes is not None))
+    layer = _widest if stepwise and dtype_of(h0) == np.float32 else _lower
     return layer(mode, x, states, weights, sizes, reverse)

@@ -193,7 +193,8 @@ def _cell(mode: str, name: str, gates: int, x: Any, states: list, w_ih: Any, w_h
             raise RuntimeError(f"Input batch size {size[0]} doesn't match hidden{i} batch size {shape[0]}")
         if shape[-1] != hidden:
             raise RuntimeError(f"hidden{i} has inconsistent hidden_size: got {shape[-1]}, expected {hidden}")
-    return recurrent_layer(mode, ops.unsqueeze(x, 0), states, [w_ih, w_hh, b_ih, b_hh, None], None, False)[1:]
+    return recurrent_layer(mode, ops.unsqueeze(x, 0), states, [w_ih, w_hh, b_ih, b_hh, None], None, False,
+                           True)[1:]
 
 
 _CELL_ERRORS = (lambda t, gates: [  # noqa: E731

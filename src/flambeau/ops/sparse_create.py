@@ -247,8 +247,8 @@ def _whole_blocks(pattern: Pattern, block: tuple[int, int]) -> Pattern:
 def sparse_mask(t: Any, mask: Any) -> Any:
     """The elements of t at the positions of a sparse tensor, in its layout."""
     if not is_sparse(mask):
-        raise RuntimeError(f"sparse_mask: the mask must be a sparse tensor, and is {mask.layout!r}. For a dense one use "
-                           "torch.where(mask, t, 0).")
+        raise NotImplementedError(f"sparse_mask: the mask must be a sparse tensor, and is {mask.layout!r}. For a dense one "
+                                  "use torch.where(mask, t, 0).")
     if tuple(shape_of(t)) != tuple(shape_of(mask)):
         raise RuntimeError(f"sparse_mask(): operands have incompatible sizes: self {list(shape_of(t))}, mask "
                            f"{list(shape_of(mask))}")

@@ -104,7 +104,7 @@ def get_device(input: Any) -> int:
 
 @public(method=False, out=False, samples=lambda t: [call(t(2))])
 def dequantize(input: Any) -> Any:
-    """A floating tensor itself: only quantised ones, which flambeau lacks, are converted.
+    """input in float32: what a quantised tensor stands for, and tensors are not quantised here.
 
     >>> flambeau.dequantize(flambeau.ones(1)).tolist()
     [1.0]
