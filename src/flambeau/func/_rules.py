@@ -45,6 +45,8 @@ def _look_up(op: Op) -> Rule:
             return named
     if op.pointwise:
         return pointwise.broadcast
+    if "dim" in op.param_names and "keepdim" in op.param_names:
+        return _rules_reduce.reductions
     if any(p in DIMS or p in SHAPES for p in op.param_names):
         return moved
     return each
