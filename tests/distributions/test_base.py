@@ -73,6 +73,21 @@ def test_an_invalid_value_is_named_with_the_support():
         D.Normal(flambeau.zeros(3), 1.0).log_prob(flambeau.zeros(2))
 
 
+def test_vmap_checks_the_whole_batch():
+    def chosen(t):
+        return t.func.vmap(lambda row, index: t.distributions.Categorical(logits=row).log_prob(index))
+
+    rows, indices = [[0.0, 1.0, 2.0], [1.0, 0.0, -1.0]], [0, 2]
+    ours, theirs = (chosen(t)(t.tensor(rows), t.tensor(indices)) for t in (flambeau, torch))
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+    with pytest.raises(ValueError, match="parameter logits"):
+        chosen(flambeau)(flambeau.tensor([[0.0, 1.0], [1.0, flambeau.nan]]), flambeau.tensor(indices))
+    with pytest.raises(ValueError, match="within the support"):
+        chosen(flambeau)(flambeau.tensor(rows), flambeau.tensor([0, 3]))
+    with pytest.raises(ValueError, match="2 of 3 fail"):
+        flambeau.func.vmap(lambda s: D.Normal(0.0, s).loc)(flambeau.tensor([1.0, -2.0, 0.0]))
+
+
 def test_validation_can_be_switched_off(validation):
     assert D.Normal(0.0, -1.0, validate_args=False).scale.item() == -1.0
     D.Distribution.set_default_validate_args(False)

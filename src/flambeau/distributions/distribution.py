@@ -9,6 +9,7 @@ import flambeau
 from flambeau.core.objects import user_frame
 from flambeau.core.origin import warn_user, where
 from flambeau.core.size import Size
+from flambeau.func import debug_unwrap
 
 from . import constraints
 from .utils import lazy_property
@@ -16,8 +17,14 @@ from .utils import lazy_property
 __all__ = ["Distribution"]
 
 
+def _holds(valid: Any) -> bool:
+    """Whether all entries are True: of a whole batch, where vmap maps over one."""
+    return bool(debug_unwrap(valid).all())
+
+
 def _invalid(value: Any, valid: Any) -> str:
     """How many entries failed, which was the first, and the line of the program that is to blame."""
+    value, valid = debug_unwrap(value), debug_unwrap(valid)
     where_bad = (~valid).nonzero()
     first = where_bad[0].tolist() if where_bad.numel() else []
     if valid.ndim > value.ndim or any(n == 1 for n in value.shape[:valid.ndim]):     # bounds of a larger batch
@@ -90,7 +97,7 @@ class Distribution:
                 continue        # derived from another parameter, which is checked
             value = getattr(self, name)
             valid = constraint.check(value.detach())        # no graph of the test itself
-            if not valid.all():
+            if not _holds(valid):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of {self!r} to "
                     f"satisfy the constraint {constraint!r}, but found invalid values:\n{_invalid(value, valid)}")
@@ -234,7 +241,7 @@ class Distribution:
             return
         assert support is not None
         valid = support.check(value.detach())
-        if not valid.all():
+        if not _holds(valid):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({support!r}) of {self!r}, but found invalid values:\n{_invalid(value, valid)}")
@@ -253,6 +260,6 @@ class Distribution:
         shown = []
         for name in self.arg_constraints:
             if name in self.__dict__:
-                value = self.__dict__[name]
+                value = debug_unwrap(self.__dict__[name])
                 shown.append(f"{name}: {value if value.numel() == 1 else value.size()}")
         return f"{type(self).__name__}({', '.join(shown)})"
