@@ -7,7 +7,7 @@ from typing import Any
 from flambeau.core.apply import apply1
 from flambeau.core.errors import leaf_inplace_error
 from flambeau.core.inplace import rebase
-from flambeau.core.objects import Node, TensorBase, array_of, cell_of, dtype_of, extra_of, requires, shape_of
+from flambeau.core.objects import Node, TensorBase, cell_of, dtype_of, extra_of, requires, shape_of
 from flambeau.core.origin import warn_user
 from flambeau.core.saved import ALIAS
 from flambeau.core.state import set_grad_enabled, state
@@ -107,7 +107,7 @@ def _rewritten(cls: Any, node: Any, t: TensorBase, i: int, is_input: bool, n_out
                 f"{cls.__name__} modifies in place an input that is a view of another Tensor; then it cannot return "
                 "more than one "
                 "Tensor. Return only the modified input, or change a clone() of it.")
-        node.shape, node.dtype = array_of(t).shape, array_of(t).dtype
+        node.shape, node.dtype = tuple(shape_of(t)), dtype_of(t)
         rebase(t, node)
         return t
     if t._retains:

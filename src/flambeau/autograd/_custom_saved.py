@@ -9,7 +9,7 @@ from __future__ import annotations
 import weakref
 
 from flambeau.core.errors import inference_save_error, node_text
-from flambeau.core.objects import Node, Packed, TensorBase, array_of, cell_of, dtype_of, make, make_as, requires
+from flambeau.core.objects import Node, Packed, TensorBase, cell_of, memory_of, remake, remake_as, requires
 from flambeau.core.origin import warn_user
 from flambeau.core.saved import check, pack, unpacked
 from flambeau.core.state import grad_enabled, state
@@ -38,12 +38,12 @@ class Saved:
         if state.n_saved_hooks:
             given = t
             if self.kind is OUTPUT:
-                given = make_as(type(t), array_of(t))
+                given = remake_as(type(t), memory_of(t))
                 given._cell = cell_of(t)
             self.packed = pack(given)
             if self.packed is not None:
                 return
-        self.array = array_of(t)
+        self.array = memory_of(t)
         self.cell = cell_of(t)
         self.stamp = self.cell.stamp
         self.cls, self.ref = type(t), weakref.ref(t)
@@ -58,9 +58,9 @@ class Saved:
             return self.leaf
         history = node if self.kind is OUTPUT else self.node
         alive = self.ref()
-        if alive is not None and alive._node is history and alive._array is self.array:
+        if alive is not None and alive._node is history and memory_of(alive) is self.array:
             return alive
-        t = make_as(self.cls, self.array)
+        t = remake_as(self.cls, self.array)
         t._cell = self.cell
         t._inference = False
         if self.attributes is not None:
@@ -80,7 +80,7 @@ class Saved:
             return u
         if self.leaf is not None:
             return u if u is self.leaf else _aliased(u, self.leaf)
-        t = make(array_of(u))
+        t = remake(memory_of(u))
         self._connect(t, history)
         return t
 
@@ -89,7 +89,7 @@ def _aliased(u: TensorBase, leaf: TensorBase) -> TensorBase:
     """The values that a hook gave back, with the history of the leaf that was saved."""
     from flambeau.core.saved import alias_of
 
-    t = make(array_of(u))
+    t = remake(memory_of(u))
     t._node, t._rg = alias_of(leaf), True
     return t
 
@@ -102,7 +102,7 @@ def warn_intermediate(node: Node, saved: Saved, i: int) -> None:
     if saved.kind is not INTERMEDIATE or not grad_enabled() or saved.packed is not None:
         return
     name = str(node.op.node_name)
-    if name in _told or not state.is_float(dtype_of(make(saved.array))):
+    if name in _told or not state.is_float(saved.array.dtype):
         return
     _told.add(name)
     warn_user(

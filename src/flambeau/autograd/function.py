@@ -27,11 +27,12 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.errors import AutogradError, freed_error, inference_inplace_error
-from flambeau.core.objects import Node, TensorBase, array_of, extra_of, make, requires
+from flambeau.core.objects import Node, TensorBase, extra_of, make, memory_of, remake, requires
 from flambeau.core.op import Op
 from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled, inference_enabled, set_grad_enabled, state
 from flambeau.core.views import set_edge
+from flambeau.ops._lazy import placed
 
 from . import _custom_forward
 from ._custom_outputs import finish_outputs
@@ -385,11 +386,12 @@ def run_backward(node: Node, grads: list, create: bool) -> list:
         metas = extra_of(node).metas
         metas = [(node.shape, node.dtype)] if metas is None else metas
         infos = attributes["_custom"].constants
+        known = next((g for g in grads if g is not None), None)
         for i, g in enumerate(grads):
             if g is None:
                 meta = infos.get(i) or metas[i]
                 if meta is not None:
-                    grads[i] = _zeros(meta)
+                    grads[i] = _zeros(meta, known)
     ctx = cls._ctx_class(node, attributes)
     if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
         raise RuntimeError("A custom Function has 'backward' or 'vjp' (two names of one thing), not both. You should only "
@@ -399,8 +401,10 @@ def run_backward(node: Node, grads: list, create: bool) -> list:
     return _in_order(node, result if isinstance(result, (tuple, list)) else (result,))
 
 
-def _zeros(meta: tuple) -> TensorBase:
-    return make(np.zeros(tuple(meta[0]), meta[1]))
+def _zeros(meta: tuple, beside: TensorBase | None) -> TensorBase:
+    """Zeros of a shape and dtype, on the device of another gradient."""
+    shape, d = tuple(meta[0]), meta[1]
+    return make(np.zeros(shape, d)) if beside is None else placed(beside, shape, d, lambda: np.zeros(shape, d))
 
 
 def _in_order(node: Node, values: tuple | list) -> list:
@@ -457,13 +461,13 @@ def _refuse(node: Node, grads: list, create: bool) -> list:
 
 def _refusing(value: TensorBase, asking: list) -> TensorBase:
     """value, with a history that raises when it is differentiated."""
-    t = make(array_of(value))
+    t = remake(memory_of(value))
     t._cell = value._cell
     node = Node(_ERROR)
     for i, a in enumerate(asking):
         set_edge(node, i, a)
     node.n = len(asking)
-    array = array_of(t)
+    array = memory_of(t)
     node.shape, node.dtype = array.shape, array.dtype
     extra_of(node).call = _refuse
     t._node, t._rg = node, True

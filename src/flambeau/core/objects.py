@@ -214,6 +214,13 @@ def copied(kept: Any) -> Any:
     return kept.clone() if type(kept) is state.sparse else state.xp.clone(kept)
 
 
+def remake_as(cls: Any, kept: Any) -> TensorBase:
+    """The same, of a subclass of Tensor."""
+    t = make_as(cls, None)
+    set_memory(t, kept)
+    return t
+
+
 def set_array(t: TensorBase, array: Any) -> None:
     """Give t another array (`.data =`, `set_`, `resize_`, `t_`)."""
     t._array = array

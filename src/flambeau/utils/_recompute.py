@@ -16,7 +16,7 @@ import numpy as np
 
 from flambeau.autograd import Function, enable_grad
 from flambeau.autograd.graph import saved_tensors_hooks
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of, user_frame
+from flambeau.core.objects import TensorBase, dtype_of, make, memory_of, remake, shape_of, user_frame
 from flambeau.core.origin import quoted
 from flambeau.core.tasks import current_call, notes_of
 
@@ -162,7 +162,7 @@ class _Region:
                                  lines)
             metas[i] = (tuple(shape_of(t)), dtype_of(t))
             if self.slots[i]() is not None:
-                values[i] = make(array_of(t))
+                values[i] = remake(memory_of(t))
             if early and i + 1 == total:
                 raise _Stop
             return t
