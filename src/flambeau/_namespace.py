@@ -23,6 +23,9 @@ from .ops import _assemble  # noqa: E402
 from .tensor import Tensor, _dlpack, _functions, _legacy, _methods, _numbers, _printing, _storage  # noqa: E402
 
 import flambeau._switches as _switches  # noqa: E402  isort: skip
+import flambeau._control as _control  # noqa: E402  isort: skip
+from .tensor._typed_storages import CLASSES  # noqa: E402  isort: skip
+from .tensor._unsupported import REMOVED  # noqa: E402  isort: skip
 import flambeau.autograd as autograd  # noqa: E402  isort: skip
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -48,6 +51,9 @@ def public_names() -> dict[str, Any]:
                   if k in names and callable(v) and not k.startswith("_")})
     names.update(_functions.TORCH)
     names.update(_switches.names())
+    names.update(_control.names())
+    names.update(REMOVED)
+    names.update(CLASSES, Storage=CLASSES["FloatStorage"], StorageBase=_storage.UntypedStorage)
     names.update(_legacy.old_types())
     names.update({k: getattr(_numbers, k) for k in (
         "can_cast", "finfo", "get_default_device", "get_default_dtype", "iinfo", "promote_types", "result_type",
@@ -56,7 +62,8 @@ def public_names() -> dict[str, Any]:
     names.update(
         Tensor=Tensor, Size=Size, dtype=_dtype.DType, device=_dtype.Device, layout=_dtype.Layout,
         memory_format=_dtype.MemoryFormat, strided=_dtype.STRIDED, contiguous_format=_dtype.CONTIGUOUS,
-        preserve_format=_dtype.PRESERVE, channels_last=_dtype.CHANNELS_LAST, channels_last_3d=_dtype.CHANNELS_LAST_3D,
+        preserve_format=_dtype.PRESERVE,
+        legacy_contiguous_format=_dtype.CONTIGUOUS, channels_last=_dtype.CHANNELS_LAST, channels_last_3d=_dtype.CHANNELS_LAST_3D,
         half=_dtype.by_name["float16"], float=_dtype.by_name["float32"], double=_dtype.by_name["float64"],
         short=_dtype.by_name["int16"], int=_dtype.by_name["int32"], long=_dtype.by_name["int64"],
         cfloat=_dtype.by_name["complex64"], cdouble=_dtype.by_name["complex128"],
@@ -79,14 +86,17 @@ state.public = lambda name: public_names()[name]
 SUBMODULES = frozenset((
     "_C", "__config__", "_dynamo", "_inductor", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda",
     "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library",
-    "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler",
+    "linalg", "masked", "mps", "mtia", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler",
     "quantization", "random",
-    "return_types", "serialization", "signal", "sparse", "special", "testing", "types", "utils", "version", "xpu",
+    "return_types", "serialization", "signal", "sparse", "special", "storage", "testing", "torch_version", "types",
+    "utils", "version", "xpu",
 ))
 LATER = {       # names that live in a submodule, which is imported when they are first asked for
     "load": "serialization", "save": "serialization", "compile": "compiler", "vmap": "func", "autocast": "amp",
     "Generator": "random", "default_generator": "random", "manual_seed": "random", "seed": "random",
     "initial_seed": "random", "get_rng_state": "random", "set_rng_state": "random", "OutOfMemoryError": "cuda",
+    "AcceleratorError": "accelerator", "FatalError": "accelerator", "GradScaler": "amp", "Future": "futures",
+    "DisableTorchFunction": "_C", "DisableTorchFunctionSubclass": "_C", "get_device_module": "accelerator",
     "spmm": "sparse", "smm": "sparse", "hspmm": "sparse", "sspaddmm": "sparse",
     "sparse_coo_tensor": "sparse", "sparse_csr_tensor": "sparse", "sparse_csc_tensor": "sparse",
     "sparse_bsr_tensor": "sparse", "sparse_bsc_tensor": "sparse", "sparse_compressed_tensor": "sparse",
@@ -113,6 +123,10 @@ def later(name: str) -> Any:
                 raise
             break
         return found if attribute is None else getattr(found, attribute)
+    if not name.startswith("_"):
+        known = importlib.import_module(f"{package}._unsupported").find(name)
+        if known is not None:
+            return known
     raise no_attribute(package, name, [*public_names(), *SUBMODULES, *LATER], planned=name in SUBMODULES or name in LATER)
 
 

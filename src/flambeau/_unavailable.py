@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterable
 from typing import Any
+
+# What was registered here, in this order: (module, names, what to do instead). `tools/unsupported_page.py` writes
+# docs/unsupported.md from it; the names are "" for all others of a module.
+REGISTRY: list[tuple[str, str, str]] = []
 
 
 def written(module: str) -> str:
@@ -65,6 +70,7 @@ def missing_function(module: str, name: str, instead: str) -> Callable:
 
 def missing(module: str, names: str, instead: str) -> dict[str, Any]:
     """Functions, and classes where the name begins with a capital letter, for names separated by spaces."""
+    REGISTRY.append((module, names, instead))
     found: dict[str, Any] = {}
     for name in names.split():
         kind = missing_class if name.lstrip("_")[:1].isupper() else missing_function
@@ -72,8 +78,16 @@ def missing(module: str, names: str, instead: str) -> dict[str, Any]:
     return found
 
 
+def missing_module(module: str, name: str, instead: str) -> types.ModuleType:
+    """A module whose every name is an AttributeError that says what to do."""
+    found = types.ModuleType(f"{module}.{name}", f"Not supported: {instead}")
+    found.__getattr__ = refusal(found.__name__, instead)     # type: ignore[method-assign]
+    return found
+
+
 def refusal(module: str, instead: str) -> Callable[[str], Any]:
     """A `__getattr__` for the module: every further name is an AttributeError that says what to do."""
+    REGISTRY.append((module, "", instead))
 
     def getattribute(name: str) -> Any:
         raise no_attribute(module, name, (), "Instead: " + instead.rstrip(".") + ".")

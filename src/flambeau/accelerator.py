@@ -7,6 +7,26 @@ from typing import Any
 from ._unavailable import refusal
 
 
+class AcceleratorError(RuntimeError):
+    """An error of an accelerator; never raised here."""
+
+
+class FatalError(RuntimeError):
+    """An error after which an accelerator is lost; never raised here."""
+
+
+def get_device_module(device: Any = None) -> Any:
+    """`torch.cpu`; of another device's name, its module."""
+    import importlib
+
+    name = "cpu" if device is None else str(device).partition(":")[0]
+    package = __name__.rpartition(".")[0]
+    if name not in ("cpu", "cuda", "mps", "mtia", "xpu"):
+        raise RuntimeError(f"Invalid value of device: {device!r} does not have a corresponding module registered as "
+                           f"'torch.{name}'")
+    return importlib.import_module(f"{package}.{name}")
+
+
 def is_available() -> bool:
     """False: flambeau computes on the CPU."""
     return False

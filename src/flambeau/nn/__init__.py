@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from flambeau._unavailable import no_attribute
+from flambeau._unavailable import missing, missing_module, no_attribute
 
 from . import functional, init, modules, parameter, utils
 from .modules import *  # noqa: F403
 from .modules import __all__ as _layers
 from .parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
-_INSTEAD = {
-    "quantized": "quantisation is not supported: keep the floating-point layers.",
-}
+_QUANTISED = {name: missing_module(__name__, name, "there are no quantised layers: keep the floating-point ones.")
+              for name in ("intrinsic", "qat", "quantizable", "quantized")}
+globals().update(missing(__name__, "Container", "use ModuleList, ModuleDict or a Module of your own."))
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "factory_kwargs", "functional", "init",
            "modules", "parameter", "utils", *_layers]
@@ -39,6 +39,8 @@ def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _QUANTISED:
+        return _QUANTISED[name]
     if name.startswith("_") and hasattr(modules, name):
         return getattr(modules, name)
     if name == "DataParallel":
@@ -49,7 +51,4 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as error:
             if error.name != f"{__name__}.{name}":
                 raise
-    instead = _INSTEAD.get(name)
-    if instead is not None:
-        raise no_attribute(__name__, name, (), "Instead: " + instead, planned=True)
     raise no_attribute(__name__, name, __all__, "Otherwise derive a Module with the operators that you need.")

@@ -16,7 +16,7 @@ from . import linear_cross_entropy, recurrent  # noqa: F401
 from . import cumulative, differences, extrema, norms, search, sorting, statistics, triangles  # noqa: F401
 from . import fft, linalg_factors, linalg_inverse, linalg_norms  # noqa: F401
 from . import finite_differences, linalg_householder, linalg_ldl, linalg_lowrank, linalg_lu, spectral, view_scatters, windows  # noqa: F401
-from . import convolution_general, fake_quantize, hashing, segments, torch_forms  # noqa: F401
+from . import convolution_general, fake_quantize, files, hashing, linalg_extremes, segments, torch_forms  # noqa: F401
 from . import native_norms, norms_named, recurrent_functions, torch_activations, torch_losses, torch_windows  # noqa: F401
 from . import batch_rows  # noqa: F401
 from ._aten import aten

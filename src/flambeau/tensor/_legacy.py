@@ -76,7 +76,7 @@ def old_types() -> dict[str, Any]:
     """The old types by name."""
     found = {}
     for name, short in TYPE_NAMES.items():
-        if short.startswith("Complex"):
+        if short.startswith(("Complex", "UInt")):        # PyTorch has no such names
             continue
         kind = _OldType(f"{short}Tensor", (), {
             "dtype": dtypes.by_name[name], "__module__": "torch", "layout": dtypes.STRIDED,

@@ -20,9 +20,10 @@ from ._python import Python, of_class
 from ._repr import text
 from ._sparse import SparseMethods
 from ._storage import Storage
+from ._unsupported import METHODS, Unsupported
 
 
-class Tensor(Methods, Autograd, Conversions, Storage, Facts, SparseMethods, Python, DLPack):
+class Tensor(Methods, Autograd, Conversions, Storage, Facts, SparseMethods, Unsupported, Python, DLPack):
     """A multi-dimensional array of one dtype that can be differentiated.
 
     `torch.Tensor(2, 3)` makes uninitialised memory of that shape, `torch.Tensor([1, 2])` a tensor of the data in the
@@ -67,7 +68,7 @@ class Tensor(Methods, Autograd, Conversions, Storage, Facts, SparseMethods, Pyth
     new = _legacy.new
 
 
-for _name, _method in {**_assemble.methods(), **views.PROPERTIES, **OPERATORS}.items():
+for _name, _method in {**METHODS, **_assemble.methods(), **views.PROPERTIES, **OPERATORS}.items():
     if not any(_name in c.__dict__ for c in Tensor.__mro__[:-1]):
         setattr(Tensor, _name, _method)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flambeau._unavailable import missing, missing_module
+
 from . import _utils, dataloader, dataset, distributed, sampler
 from ._utils.collate import default_collate, default_convert
 from ._utils.worker import WorkerInfo, get_worker_info
@@ -17,8 +19,12 @@ __all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Datas
            "get_worker_info", "random_split", "sampler"]
 
 
+_PIPES = "there are no data pipes. Use Dataset or IterableDataset."
+globals().update(missing(__name__, "DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe "
+                         "guaranteed_datapipes_determinism non_deterministic runtime_validation "
+                         "runtime_validation_disabled", _PIPES))
+datapipes = missing_module(__name__, "datapipes", _PIPES)
+
+
 def __getattr__(name: str) -> object:
-    text = f"module '{__name__}' has no attribute '{name}'"
-    if name.endswith("DataPipe") or "datapipe" in name:
-        raise AttributeError(f"{text}: data pipes are not supported. Use Dataset or IterableDataset.")
-    raise AttributeError(text)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
