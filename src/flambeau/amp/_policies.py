@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from flambeau.ops._whole import AS_IS, FLOAT32, LOWER, WIDEST
 
+RESULT = "result"         # computed in float32, and given in the lower dtype: PyTorch's is a product of what is
+
 _LISTS = {
     LOWER: """mm mv dot bmm addmm baddbmm addbmm linear linear_bias linear_nd linear_nd_bias convolution
         convolution_transpose prelu_kernel""",
@@ -13,7 +15,8 @@ _LISTS = {
         reflect_pad2d replicate_pad1d replicate_pad2d replicate_pad3d mse_loss huber_loss nll_loss nll_loss2d
         binary_cross_entropy binary_cross_entropy_with_logits soft_margin_loss ctc_loss fft_c2c fft_r2c fft_c2r""",
     WIDEST: "index_copy",
+    RESULT: "linalg_pinv",
 }
 OPERATORS = {name: policy for policy, names in _LISTS.items() for name in names.split()}
 
-__all__ = ["AS_IS", "FLOAT32", "LOWER", "OPERATORS", "WIDEST"]
+__all__ = ["AS_IS", "FLOAT32", "LOWER", "OPERATORS", "RESULT", "WIDEST"]

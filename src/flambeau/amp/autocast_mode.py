@@ -24,7 +24,7 @@ from flambeau.ops import _record
 from flambeau.ops._whole import watchers
 from flambeau.tensor import Tensor
 
-from ._policies import AS_IS, LOWER, OPERATORS, WIDEST
+from ._policies import AS_IS, LOWER, OPERATORS, RESULT, WIDEST
 
 ORDER = 25          # of interception: the profiler sees an operator before its inputs are cast, capture after
 
@@ -111,6 +111,8 @@ def _operator(op: Any, inputs: Any, params: Any, kind: Any) -> Any:
     old = interception.set_limit(ORDER)
     try:
         cast = tuple(_cast(t, dtype, policy == LOWER) for t in inputs)
+        if policy == RESULT:
+            return _cast(rerun(op, cast, params, kind), _dtype_for(LOWER, ()), True)
         if all(a is b for a, b in zip(cast, inputs, strict=True)):
             return NotImplemented
         return rerun(op, cast, params, kind)
@@ -124,6 +126,8 @@ def _function(policy: str, fn: Callable, args: tuple, kwargs: dict) -> Any:
         return fn(*args, **kwargs)
     _local.inside = True
     try:
+        if fn.__name__ == "max_pool3d" and (kwargs.get("return_indices") or len(args) > 6 and args[6]):
+            policy = AS_IS              # the form with indices is not on PyTorch's list
         dtype = None if policy == AS_IS else _dtype_for(policy, _flat((*args, *kwargs.values())))
         if dtype is not None:
             args = tuple(_cast_all(v, dtype, policy == LOWER) for v in args)

@@ -388,7 +388,7 @@ class RNNCellBase(Module):
         if not batched:
             states = [None if s is None else s.unsqueeze(0) if s.dim() == 1 else s for s in states]
         weights = [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None]
-        new = recurrent_layer(mode, x, states, weights, None, False)[1:]
+        new = recurrent_layer(mode, x, states, weights, None, False, True)[1:]
         return new if batched else [s.squeeze(0) for s in new]
 
 
