@@ -90,7 +90,7 @@ def test_settings_can_be_set_and_restored():
     (lambda f: f.distributed.init_process_group("gloo"), "one process"),
     (lambda f: f.nn.parallel.DistributedDataParallel(None), "use the module itself"),
     (lambda f: f.quantization.quantize_dynamic(None), "keep the floating-point model"),
-    (lambda f: f.sparse_coo_tensor([[0]], [1.0]), "dense"),
+    (lambda f: f.sparse.solve(f.eye(2).to_sparse(), f.ones(2)), "torch.linalg.solve"),
     (lambda f: f.fx.symbolic_trace(None), "hooks"),
     (lambda f: f.export.export(None, ()), "later version"),
     (lambda f: f.library.custom_op("a::b"), "autograd.Function"),
