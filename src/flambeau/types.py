@@ -15,6 +15,7 @@ _TensorOrTensors = typing.Union[Tensor, typing.Sequence[Tensor]]  # noqa: UP007
 _dtype, _device, _layout, _size = DType, Device, Layout, typing.Union[Size, list, tuple]  # noqa: UP007
 _int, _float, _bool, _complex = builtins.int, builtins.float, builtins.bool, builtins.complex
 Number = typing.Union[builtins.int, builtins.float, builtins.bool]  # noqa: UP007
+_Number = (builtins.int, builtins.float, builtins.bool)     # for isinstance
 IntLikeType = builtins.int
 FloatLikeType = builtins.float
 BoolLikeType = builtins.bool

@@ -117,3 +117,62 @@ def mixture_fit(t):
 @pytest.mark.parametrize("program", [reinforce, autoencoder, squashed_actor, gates, mixture_fit])
 def test_program_gives_pytorch_losses(program):
     np.testing.assert_allclose(program(flambeau), program(torch), rtol=2e-4, atol=2e-5)
+
+
+def of_ones_own(t):
+    """A family written by a program: a triangle on [0, scale], with a divergence of its own."""
+    from importlib import import_module
+
+    d, c = t.distributions, t.distributions.constraints
+    numbers = import_module(t.__name__ + ".types")._Number
+
+    class Triangle(d.Distribution):
+        arg_constraints = {"scale": c.positive}
+        has_rsample = True
+
+        def __init__(self, scale, validate_args=None):
+            (self.scale,) = d.utils.broadcast_all(scale)
+            shape = t.Size() if isinstance(scale, numbers) else self.scale.size()
+            super().__init__(shape, validate_args=validate_args)
+
+        def expand(self, batch_shape, _instance=None):
+            new = self._get_checked_instance(Triangle, _instance)
+            new.scale = self.scale.expand(batch_shape)
+            super(Triangle, new).__init__(t.Size(batch_shape), validate_args=False)
+            new._validate_args = self._validate_args
+            return new
+
+        @c.dependent_property(is_discrete=False, event_dim=0)
+        def support(self):
+            return c.interval(0.0, self.scale)
+
+        @d.utils.lazy_property
+        def log_scale(self):
+            return self.scale.log()
+
+        def rsample(self, sample_shape=t.Size()):  # noqa: B008
+            return self.scale * t.rand(self._extended_shape(sample_shape)).sqrt()
+
+        def log_prob(self, value):
+            if self._validate_args:
+                self._validate_sample(value)
+            return (2 * value).log() - 2 * self.log_scale
+
+    @d.register_kl(Triangle, d.Uniform)
+    def _to_uniform(p, q):
+        return (q.high - q.low).log() - p.log_scale + 0.1931
+
+    t.manual_seed(0)
+    scale = t.tensor([1.0, 2.0], requires_grad=True)
+    p = Triangle(scale)
+    draws = d.Independent(p.expand((3, 2)), 1).rsample((4,))
+    loss = draws.mean() + p.log_prob(draws.detach()).sum() + d.kl_divergence(p, d.Uniform(-1.0, 9.0)).sum()
+    loss.backward()
+    with pytest.raises(ValueError, match="support"):
+        p.log_prob(t.tensor(3.0))
+    assert repr(Triangle(2)) == "Triangle(scale: 2.0)"
+    return [loss.item(), *scale.grad.tolist(), *draws.flatten().tolist()]
+
+
+def test_a_family_of_ones_own():
+    np.testing.assert_allclose(of_ones_own(flambeau), of_ones_own(torch), rtol=1e-5)

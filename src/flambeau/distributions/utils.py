@@ -7,12 +7,12 @@ from typing import Any, Generic, TypeVar, overload
 
 import flambeau
 from flambeau.overrides import is_tensor_like
+from flambeau.types import _Number
 
 __all__ = ["broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits",
            "tril_matrix_to_vec", "vec_to_tril_matrix"]
 
 euler_constant = 0.57721566490153286060     # Euler and Mascheroni's
-_Number = (int, float, bool)
 _R = TypeVar("_R")
 
 
