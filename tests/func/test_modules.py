@@ -68,7 +68,8 @@ def test_gradients_of_embeddings_and_recurrent_layers_for_each_sample():
         if T is torch:      # its vmap has no rule for the LSTM
             rows = [F.grad(loss, argnums=(0, 1))(parameters(table), parameters(rnn), t) for t in tokens]
             return [{k: T.stack([r[i][k] for r in rows]) for k in rows[0][i]} for i in range(2)]
-        return list(F.vmap(F.grad(loss, argnums=(0, 1)), in_dims=(None, None, 0))(parameters(table), parameters(rnn), tokens))
+        each = F.vmap(F.grad(loss, argnums=(0, 1)), in_dims=(None, None, 0))
+        return list(each(parameters(table), parameters(rnn), tokens))
 
     agree(program)
 

@@ -83,7 +83,8 @@ PROGRAMS = {
     "third derivative": lambda T, F, d: F.grad(F.grad(F.grad(lambda x: x.sin() * x)))(d()),
     "grad of an unused input": lambda T, F, d: F.grad(lambda x, y: y.sum())(d(3), d(2)),
     "no confusion": lambda T, F, d: F.grad(lambda x: x * F.grad(lambda y: x + y)(x))(d()),
-    "no confusion, deeper": lambda T, F, d: F.grad(lambda x: F.grad(lambda y: x * y * F.grad(lambda z: x * y * z)(y))(x))(d()),
+    "no confusion, deeper": lambda T, F, d: F.grad(
+        lambda x: F.grad(lambda y: x * y * F.grad(lambda z: x * y * z)(y))(x))(d()),
     "inputs captured by the inner": lambda T, F, d: F.grad(lambda x: (F.grad(lambda y: (y * x).sum())(x) * x).sum())(d(3)),
     "no_grad inside": lambda T, F, d: F.grad(functools.partial(constant_square, T))(d(3)),
     "detach inside": lambda T, F, d: F.grad(lambda x: (x.detach() * x).sum())(d(3)),
@@ -133,13 +134,15 @@ PROGRAMS = {
     "vmap of an unbatched output": lambda T, F, d: F.vmap(lambda x: T.ones(2))(d(3, 2)),
     "vmap out_dims None": lambda T, F, d: F.vmap(lambda x: (x, T.ones(2)), out_dims=(0, None))(d(3, 2)),
     "vmap in chunks": lambda T, F, d: F.vmap(lambda x: x * x.sum(), chunk_size=3)(d(7, 2)),
-    "vmap in chunks, other dims": lambda T, F, d: F.vmap(lambda x: x * x.sum(), in_dims=1, out_dims=1, chunk_size=2)(d(2, 5)),
+    "vmap in chunks, other dims": lambda T, F, d: F.vmap(
+        lambda x: x * x.sum(), in_dims=1, out_dims=1, chunk_size=2)(d(2, 5)),
     "vmap of vmap": lambda T, F, d: F.vmap(F.vmap(T.dot, in_dims=(None, 0)), in_dims=(0, None))(d(4, 3), d(5, 3)),
     "vmap of vmap over the inner": lambda T, F, d: F.vmap(lambda x: F.vmap(lambda y: y * x.sum())(x))(d(4, 3)),
     "three levels": lambda T, F, d: F.vmap(F.vmap(F.vmap(lambda x, y: x * y, (0, None)), (None, 0)), (0, 0))(
         d(2, 3, 2), d(2, 3, 2)),
     "vmap of grad": lambda T, F, d: F.vmap(F.grad(cubic))(d(4, 3)),
-    "vmap of grad of what all share": lambda T, F, d: F.vmap(F.grad(lambda w, x: (w * x).sin().sum()), (None, 0))(d(3), d(4, 3)),
+    "vmap of grad of what all share": lambda T, F, d: F.vmap(
+        F.grad(lambda w, x: (w * x).sin().sum()), (None, 0))(d(3), d(4, 3)),
     "grad of vmap": lambda T, F, d: F.grad(lambda x: F.vmap(cubic)(x).sum())(d(4, 3)),
     "vmap of jacrev": lambda T, F, d: F.vmap(F.jacrev(lambda x: x.outer(x)))(d(4, 3)),
     "vmap of jacfwd": lambda T, F, d: F.vmap(F.jacfwd(lambda x: x.outer(x)))(d(4, 3)),
@@ -150,14 +153,16 @@ PROGRAMS = {
     "jacfwd of vmap": lambda T, F, d: F.jacfwd(F.vmap(cubic))(d(3, 2)),
     "vmap of vjp": lambda T, F, d: F.vmap(lambda x, c: F.vjp(T.sin, x)[1](c)[0])(d(4, 3), d(4, 3)),
     "vmap over cotangents": lambda T, F, d: F.vmap(F.vjp(T.sin, d(3))[1])(d(5, 3)),
-    "grad of vmap of grad": lambda T, F, d: F.grad(lambda w: F.vmap(F.grad(lambda x: (w * x ** 3).sum()))(x3(T)).sum())(d(3)),
+    "grad of vmap of grad": lambda T, F, d: F.grad(
+        lambda w: F.vmap(F.grad(lambda x: (w * x ** 3).sum()))(x3(T)).sum())(d(3)),
     "in place in vmap": lambda T, F, d: F.vmap(lambda x: x.clone().add_(1).mul_(x))(d(4, 3)),
     "in place on the input": lambda T, F, d: (lambda x: (F.vmap(lambda s: s.add_(1))(x), x))(d(4, 3)),
     "in place on a view in vmap": lambda T, F, d: F.vmap(functools.partial(written_copy, T))(d(4, 3)),
     "index put in vmap": lambda T, F, d: F.vmap(assigned)(d(4, 3)),
     "own indices": lambda T, F, d: F.vmap(lambda x, i: (x[i], x[:, i], x[..., i]))(d(4, 3, 3), d.ints(3, 4, 2)),
     "own single index": lambda T, F, d: F.vmap(lambda x, i: x[i])(d(4, 3, 2), d.ints(3, 4)),
-    "own indices into a shared tensor": lambda T, F, d: F.vmap(lambda x, i: x[i], in_dims=(None, 0))(d(3, 2), d.ints(3, 4, 5)),
+    "own indices into a shared tensor": lambda T, F, d: F.vmap(
+        lambda x, i: x[i], in_dims=(None, 0))(d(3, 2), d.ints(3, 4, 5)),
     "one index for all": lambda T, F, d: F.vmap(lambda x: x[T.tensor([0, 2]), T.tensor([1, 1])])(d(4, 3, 3)),
     "indices apart": lambda T, F, d: F.vmap(lambda x: x[T.tensor([0, 2]), :, T.tensor([1, 1])])(d(4, 3, 2, 3)),
     "new_zeros written": lambda T, F, d: F.vmap(lambda x: fill_zeros(x))(d(4, 3)),

@@ -1,4 +1,4 @@
-"""Every operator under vmap against a loop, and its Jacobians by every transform: `python -m tests.nightly.transforms [regex]`."""
+"""Every operator under vmap and in Jacobians: `python -m tests.nightly.transforms [regular expression of names]`."""
 
 from __future__ import annotations
 

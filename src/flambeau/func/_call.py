@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from flambeau.autograd._rerun import rerun
@@ -10,7 +9,7 @@ from flambeau.core.apply import CALL, apply1
 from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.op import Op, slot
 
-from ._levels import Batched, VmapLevel, wrap
+from ._levels import Batched, VmapLevel
 
 VIEW, EXPAND, UNSQUEEZE = slot("view"), slot("expand"), slot("unsqueeze")
 
@@ -79,12 +78,3 @@ class Call:
 def rank(t: Any) -> int:
     """Dimensions of one sample."""
     return len(shape_of(t))
-
-
-def of_sample(call: Call, fn: Callable, *tensors: Any) -> Any:
-    """fn of the tensors, batched again: for rules that compose operators on samples."""
-    return fn(*tensors)
-
-
-def rewrap(call: Call, inner: TensorBase) -> TensorBase:
-    return wrap(inner, call.level)

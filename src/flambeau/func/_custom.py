@@ -8,7 +8,7 @@ from flambeau.autograd.function import Function
 from flambeau.core.objects import TensorBase, shape_of
 
 from . import _pytree
-from ._levels import VmapLevel, batch_at, enter, innermost, is_batched, leave, unbatch_at, wrap
+from ._levels import Batched, VmapLevel, batch_at, enter, innermost, is_batched, leave, unbatch_at, wrap
 from ._randomness import above
 
 
@@ -30,8 +30,8 @@ def apply(cls: Any, args: tuple) -> Any:
     name = cls.__name__
     if cls.setup_context is Function.setup_context:
         raise RuntimeError(
-            f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
-            f"the setup_context staticmethod. {name} does not: write forward(*inputs) without ctx, and "
+            f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+            f"override the setup_context staticmethod. {name} does not: write forward(*inputs) without ctx, and "
             "setup_context(ctx, inputs, output) that saves what backward needs.")
     own = cls.vmap is not Function.vmap
     if own and cls.generate_vmap_rule:
@@ -86,7 +86,7 @@ class _Context:
         self.materialize = value
 
     def mark_dirty(self, *tensors: Any) -> None:
-        raise RuntimeError("mark_dirty in a Function under vmap is not supported: forward must not write to its inputs there")
+        raise RuntimeError("mark_dirty in a Function under vmap is not supported: forward must not write to its inputs")
 
 
 def _generated(cls: Any, args: tuple, level: VmapLevel) -> Any:
@@ -138,7 +138,7 @@ def _generated(cls: Any, args: tuple, level: VmapLevel) -> Any:
     Mapped._op.node_name = cls._op.node_name
     out = Mapped.apply(*[a._lazy.inner if f else a for a, f in zip(args, batched, strict=True)])
     outs = out if isinstance(out, tuple) else (out,)
-    return _pytree.unflatten([wrap(t, level) if f else t for t, f in zip(outs, shape["batched"], strict=True)], shape["spec"])
+    return _pytree.unflatten(given(outs, shape["batched"], level), shape["spec"])
 
 
 def _returned(g: Any, batched: bool, like: Any, level: VmapLevel) -> Any:
@@ -151,3 +151,6 @@ def _returned(g: Any, batched: bool, like: Any, level: VmapLevel) -> Any:
         return g
     whole = g._lazy.inner.sum(0)
     return whole.sum_to_size(shape_of(like)) if shape_of(whole) != shape_of(like) else whole
+
+
+Batched.custom = staticmethod(apply)

@@ -18,8 +18,10 @@ from flambeau.core.state import state
 from flambeau.kernels.services import refuse_cast
 
 from . import _randomness
-from ._levels import VmapLevel, innermost, is_batched, levels, wrap
-from ._rules import Call, pointwise, rule_of
+from ._call import Call
+from ._levels import Batched, VmapLevel, innermost, interceptor, is_batched, levels, wrap
+from ._rules import rule_of
+from ._rules_pointwise import aligned
 
 COPY = slot("copy")
 
@@ -65,7 +67,7 @@ def _inplace(call: Call) -> Any:
     op, target = call.op, call.inputs[0]
     inner = target._lazy.inner
     if op.is_copy or (op.pointwise and op.inplace is not None and not _widens(call)):
-        values = pointwise.aligned(call, len(shape_of(target)))
+        values = aligned(call, len(shape_of(target)))
         out = rerun(op, tuple(values), call.params, INPLACE)
         return out if out is NotImplemented else target
     old = call
@@ -96,3 +98,6 @@ def _write_into_unbatched(op: Op, inputs: tuple, params: Any, level: VmapLevel) 
         f"batch of {level.size} into one tensor (of shape {list(shape_of(inputs[0]))}) that all samples share. Use the "
         "out-of-place form, or make the target from a batched tensor, as in torch.zeros_like(x) or x.new_zeros(...).")
 
+
+Batched.operate = staticmethod(dispatch)
+interceptor[:] = [intercept]

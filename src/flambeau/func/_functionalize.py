@@ -10,8 +10,8 @@ from typing import Any
 def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
     """A function that returns what `func` returns, and leaves its arguments as `func` does.
 
-    In PyTorch it replaces in-place operators on the way, for tracers and compilers that cannot take them; seen from outside
-    the function is the same. Nothing here needs the replacement: vmap, the derivatives and capture follow in-place operators.
+    In PyTorch it replaces in-place operators on the way, for tracers and compilers that cannot take them; seen from
+    outside the function is the same. Nothing here needs the replacement: vmap and the derivatives follow in-place operators.
 
     Args:
         remove: "mutations" or "mutations_and_views".

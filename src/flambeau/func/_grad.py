@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.objects import TensorBase, shape_of
+from flambeau.core.state import grad_enabled
 
 from . import _arguments, _pytree
 from ._levels import full
@@ -42,8 +43,8 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
             raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {type(value)}")
         if len(shape_of(value)) != 0:
             raise RuntimeError(
-                f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {len(shape_of(value))} dims. Maybe you "
-                "wanted to use the vjp or jacrev APIs instead?")
+                f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {len(shape_of(value))} dims. Maybe "
+                "you wanted to use the vjp or jacrev APIs instead?")
         whole = variables.whole(value)
         more = variables.asks_more([whole])
         found = pull([whole], [ones(whole)], variables.watched, more)
@@ -109,8 +110,6 @@ class Pullback:
 
     def pull(self, cotangents: list, create: bool | None = None) -> list:
         """The gradients of the primals' leaves."""
-        from flambeau.core.state import grad_enabled
-
         if create is None:
             create = grad_enabled() and (self.more or any(asks(c) for c in cotangents))
         stack = self.variables.stack
@@ -150,8 +149,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         for i, (c, o) in enumerate(zip(leaves, back.outputs, strict=True)):
             if not isinstance(c, TensorBase) or shape(c) != shape(o):
                 raise RuntimeError(
-                    f"Mismatch in shape: grad_output[{i}] has a shape of {list(getattr(c, 'shape', ()))} and output[{i}] has a "
-                    f"shape of {list(shape(o))}. A cotangent has the shape of its output.")
+                    f"Mismatch in shape: grad_output[{i}] has a shape of {list(getattr(c, 'shape', ()))} and output[{i}] "
+                    f"has a shape of {list(shape(o))}. A cotangent has the shape of its output.")
         return _pytree.unflatten(back.pull(leaves, create_graph), back.in_spec)
 
     return (back.value(), vjp_fn, back.aux) if has_aux else (back.value(), vjp_fn)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.objects import TensorBase, dtype_of, shape_of
+import numpy as np
+
+from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
 from flambeau.core.state import state
 from flambeau.ops._mapped import getter, setter
 from flambeau.ops.indexing_basic import setitem as plain_setitem
@@ -43,12 +45,10 @@ class Key:
     """
 
     def __init__(self, t: TensorBase, items: list) -> None:
-        import flambeau
-
         found: list[Any] = []
         for x in items:
             if isinstance(x, (list, range)) and not isinstance(x, TensorBase):
-                x = flambeau.tensor(list(x))
+                x = make(np.asarray(list(x)))
             if _is_mask(x):
                 if is_batched(x):
                     raise RuntimeError(
@@ -79,10 +79,8 @@ class Key:
 
     def inner(self, level: VmapLevel) -> tuple:
         """The key of the view with its batch in front."""
-        import flambeau
-
         last = max(i for i, x in enumerate(self.indices) if x is not None)
-        key: list[Any] = [flambeau.arange(level.size).reshape(level.size, *(1,) * self.n)]
+        key: list[Any] = [make(np.arange(level.size).reshape(level.size, *(1,) * self.n))]
         for x in self.indices[:last + 1]:
             if x is None:
                 key.append(slice(None))
@@ -95,8 +93,6 @@ class Key:
 
     def selection(self) -> tuple[int, ...]:
         """The shape of what one sample's key selects."""
-        import numpy as np
-
         picked = np.broadcast_shapes(*[tuple(shape_of(x)) for x in self.indices if x is not None])
         rest = [s for s, x in zip(shape_of(self.view), self.indices, strict=True) if x is None]
         return (*rest[:self.place], *picked, *rest[self.place:])
@@ -145,15 +141,13 @@ def _put_masked(t: Any, mask: Any, value: Any) -> None:
     """One value where a mask of each sample says so."""
     if isinstance(value, TensorBase) and len(shape_of(value)) != 0:
         raise RuntimeError(
-            "vmap: a write of several values through a boolean mask that is batched needs to count the mask's elements, which "
-            "is data-dependent. Write one value, or use torch.where(mask, values, x).")
+            "vmap: a write of several values through a boolean mask that is batched needs to count the mask's elements, "
+            "which is data-dependent. Write one value, or use torch.where(mask, values, x).")
     mask = mask.reshape(*shape_of(mask), *(1,) * (len(shape_of(t)) - len(shape_of(mask))))
     if not isinstance(value, TensorBase):
         t.masked_fill_(mask, value)
         return
-    import flambeau
-
-    t.copy_(flambeau.where(mask, value, t))
+    t.copy_(state.ops.where(mask, value, t))
 
 
 getter[:] = [get]

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
 from flambeau.core.state import state
 
@@ -17,8 +19,6 @@ from ._vmap import vmap
 
 def _basis(tensors: list) -> list:
     """For each tensor the unit vectors of all together: (total elements, *shape)."""
-    import numpy as np
-
     sizes = [t.numel() for t in tensors]
     total = sum(sizes)
     found, start = [], 0
@@ -75,9 +75,8 @@ def jacrev(func: Callable, argnums: Any = 0, *, has_aux: bool = False, chunk_siz
         back = Pullback(of_chosen, (chosen,), has_aux)
         for t in back.outputs:
             if not state.is_float(dtype_of(t)):
-                raise RuntimeError("vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor with "
-                                   f"dtype {t.dtype}")
-        inputs, _ = _pytree.flatten(chosen)
+                raise RuntimeError("vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor "
+                                   f"with dtype {t.dtype}")
         columns = vmap(lambda *c: tuple(back.pull(list(c))), chunk_size=chunk_size)(*_basis(back.outputs))
         split = [_split(c, back.outputs) for c in columns]              # for each input, for each output
         tables = [_pytree.unflatten([column[j] for column in split], back.in_spec)[0] for j in range(len(back.outputs))]

@@ -14,10 +14,10 @@ from flambeau.autograd._modes import enable_grad
 from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.core.state import grad_enabled, state
 
-from . import _arguments, _pytree
+from . import _pytree
 from ._grad import Pullback
 from ._levels import full
-from ._watch import asks, pull, released, requires, shape, zeros
+from ._watch import asks, pull, requires, shape, zeros
 
 
 class Pushforward:
@@ -75,13 +75,13 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
     leaves, spec = _checked(primals, "primals", name)
     directions, other = _checked(tangents, "tangents", name)
     if spec != other:
-        raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure: there are {len(leaves)} "
-                           f"primals and {len(directions)} tangents.")
+        raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure: there are "
+                           f"{len(leaves)} primals and {len(directions)} tangents.")
     for p, t in zip(leaves, directions, strict=True):
         if shape(p) != shape(t):
             raise RuntimeError(
-                f"Trying to set a forward gradient that has a different size: the Tensor is of size {list(shape(p))} while the "
-                f"given forward gradient is of size {list(shape(t))}.")
+                f"Trying to set a forward gradient that has a different size: the Tensor is of size {list(shape(p))} while "
+                f"the given forward gradient is of size {list(shape(t))}.")
     forward = Pushforward(func, primals, has_aux, name)
     if strict and forward.independent():
         raise RuntimeError("jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is "
@@ -137,5 +137,3 @@ def linearize(func: Callable, *primals: Any) -> tuple:
 
     return forward.back.value(), jvp_fn
 
-
-__all__ = ["Pushforward", "jvp", "linearize", "released"]

@@ -7,7 +7,8 @@ knows inner tensors only, so that it works through vmap and in it without a rule
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from flambeau.core.dtype import CPU
 from flambeau.core.interception import register, unregister
@@ -15,6 +16,7 @@ from flambeau.core.objects import TensorBase, dtype_of, make_lazy, requires, sha
 from flambeau.core.state import local
 
 VMAP = 35       # order of interception: above the profiler, which sees the operators on inner tensors
+interceptor: list[Callable] = []        # what sees operators while a vmap runs: `_dispatch` puts it here
 
 
 class VmapLevel:
@@ -46,6 +48,8 @@ class Batched:
 
     __slots__ = ("dtype", "inner", "level", "shape")
     device = CPU
+    operate: ClassVar[Callable]     # (op, inputs, params, kind) -> result, by `_dispatch`
+    custom: ClassVar[Callable]      # (Function, args) -> result, by `_custom`
 
     def __init__(self, inner: TensorBase, level: VmapLevel) -> None:
         self.inner, self.level = inner, level
@@ -66,12 +70,6 @@ class Batched:
             f"{list(self.shape)} in a batch of {self.level.size}: .item(), bool(), .numpy(), printing its elements, "
             "data-dependent control flow and results whose shape depends on values cannot be mapped. Write `if` as "
             "torch.where, or loop over the samples.")
-
-    def operate(self, op: Any, inputs: tuple, params: Any, kind: int) -> Any:
-        """The operator on tensors of which some are batched."""
-        from ._dispatch import dispatch
-
-        return dispatch(op, inputs, params, kind)
 
     def beside(self, t: TensorBase) -> TensorBase:
         """t, where it is not batched at this level, as a copy for each sample: to be written into."""
@@ -99,12 +97,6 @@ class Batched:
         """(primal, tangent or None) of the inner dual tensor."""
         primal, tangent = unpack_dual(self.inner)
         return wrap(primal, self.level), None if tangent is None else wrap(tangent, self.level)
-
-    def custom(self, cls: Any, args: tuple) -> Any:
-        """A custom Function of tensors of which some are batched."""
-        from ._custom import apply
-
-        return apply(cls, args)
 
     def detached(self, tensor: TensorBase) -> TensorBase:
         return wrap(self.inner.detach(), self.level)
@@ -161,22 +153,17 @@ def from_full(t: TensorBase, upto: list[VmapLevel]) -> TensorBase:
 
 
 def enter(size: int, randomness: str) -> VmapLevel:
-    from . import _indexing, _whole  # noqa: F401  answer for keys, and for functions that read values
-    from ._dispatch import intercept
-
     stack = levels()
     level = VmapLevel(len(stack) + 1, size, randomness)
     stack.append(level)
-    register(VMAP, intercept)
+    register(VMAP, interceptor[0])
     return level
 
 
 def leave(level: VmapLevel) -> None:
-    from ._dispatch import intercept
-
     level.alive = False
     levels().pop()
-    unregister(VMAP, intercept)
+    unregister(VMAP, interceptor[0])
 
 
 def debug_unwrap(tensor: TensorBase, *, recurse: bool = True) -> TensorBase:

@@ -63,7 +63,7 @@ def count(spec: Any) -> int:
 
 
 def broadcast_to(tree: Any, spec: Any) -> list | None:
-    """For each leaf of a structure the value that tree gives it; a leaf of tree stands for all below. None if they differ."""
+    """For each leaf of a structure what tree gives it, a leaf of tree for all below; None if the two differ."""
     found: list = []
     return found if _broadcast(tree, spec, found) else None
 

@@ -20,6 +20,7 @@ from flambeau.ops._mapped import creator
 
 from ._call import Call
 from ._levels import VmapLevel, levels, wrap
+from ._rules import rule_of
 
 COPY = slot("copy")
 SHAPE_ONLY = {"dropout_noise"}      # operators whose draws read only the shape of their input
@@ -67,8 +68,6 @@ def drawn(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
 
 
 def _different(call: Call) -> Any:
-    from ._rules import rule_of
-
     target, level = call.inputs[0], call.level
     if call.kind != INPLACE:
         with above(level):

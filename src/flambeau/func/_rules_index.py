@@ -10,13 +10,15 @@ from flambeau.core.apply import apply1, apply_n
 from flambeau.core.objects import TensorBase, make, requires, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
+from flambeau.kernels import indexing
 from flambeau.kernels.indexing import ALL, IndexPlan
 from flambeau.ops import batch_rows  # noqa: F401  registers rows_of_samples
 
 from ._call import Call, rank
+from ._each import each
 from ._rules_dims import moved
 
-INDEX, EMBEDDING = slot("index"), slot("embedding")
+INDEX = slot("index")
 
 
 def reshape(t: Any, shape: tuple) -> Any:
@@ -39,8 +41,6 @@ def slices(call: Call) -> Any:
     backward = "shape" in names
     shape = tuple(call.param("shape")) if backward else tuple(shape_of(call.inputs[0]))
     if not shape:
-        from ._rules import each
-
         return each(call)
     dim = call.params[i] % len(shape)
     params = list(call.params)
@@ -48,15 +48,12 @@ def slices(call: Call) -> Any:
         params[i] = dim + 1
         if backward:
             params[names.index("shape")] = (call.size, *shape)
-        others = [call.whole(t) if k != 1 and isinstance(t, TensorBase) and rank(t) else t for k, t in enumerate(call.inputs)]
+        others = [call.whole(t) if k != 1 and isinstance(t, TensorBase) and rank(t) else t
+                  for k, t in enumerate(call.inputs)]
         if any(call.is_batched(t) and rank(t) == 0 for t in call.inputs):
-            from ._rules import each
-
             return each(call)
         return call.run(others, tuple(params))
     if rank(index) != 1 or any(isinstance(t, TensorBase) and rank(t) == 0 for t in call.inputs):
-        from ._rules import each
-
         return each(call)
     n = shape[dim]
     own = reshape(rows(call.inner(index), n), (-1,))
@@ -99,17 +96,11 @@ def take_backward(call: Call) -> Any:
     return reshape(out, (call.size, *shape))
 
 
-def sampled(call: Call) -> Any:
-    from ._rules import each
-
-    return each(call)
-
-
 def along(call: Call) -> Any:
     """Elements picked along a dimension, or put back: of a sample without dimensions one by one."""
     scalar = not shape_of(call.inputs[0]) and not call.param("shape") if "shape" in call.op.param_names else not shape_of(
         call.inputs[0])
-    return sampled(call) if scalar else moved(call)
+    return each(call) if scalar else moved(call)
 
 
 def masked_select(call: Call) -> Any:
@@ -194,8 +185,6 @@ def index_cleared(call: Call) -> Any:
 
 
 def selected_shape(shape: tuple, plan: IndexPlan) -> tuple:
-    from flambeau.kernels import indexing
-
     return tuple(indexing.index(np.lib.stride_tricks.as_strided(np.zeros(1, "?"), shape, (0,) * len(shape)), plan).shape)
 
 
@@ -214,18 +203,13 @@ def expand_as_index(call: Call) -> Any:
 
 
 def selection_rank(shape: tuple, plan: IndexPlan) -> int:
-    from flambeau.kernels import indexing
-
-    probe = np.lib.stride_tricks.as_strided(np.zeros(1, "?"), shape, (0,) * len(shape))
-    return int(indexing.index(probe, plan).ndim)
+    return len(selected_shape(shape, plan))
 
 
 def index_put(call: Call) -> Any:
     t, values = call.inputs
     plan = call.params[0]
     if front(plan, tuple(shape_of(t))):
-        from ._rules import each
-
         return each(call)
     v = call.aligned_to(values, max(selection_rank(tuple(shape_of(t)), plan), rank(values)))
     return apply_n(call.op, [call.whole(t), v], (behind(plan),))
@@ -251,8 +235,6 @@ def repeat_interleave(call: Call) -> Any:
     """Counts are one tensor for all samples; of their own they would give results of different lengths."""
     t, counts = call.inputs
     if call.is_batched(counts):
-        from ._rules import each
-
         return each(call)
     n = rank(t)
     params = list(call.params)
@@ -300,8 +282,6 @@ def isin(call: Call) -> Any:
     elements, tests = call.inputs
     if not call.is_batched(tests):
         return call.run([call.inner(elements), tests], call.params)
-    from ._rules import each
-
     return each(call)
 
 
@@ -315,14 +295,25 @@ def dynamic(call: Call) -> Any:
 RULES: dict[str, Any] = {
     **dict.fromkeys(("index_select", "index_select_backward", "index_add", "index_copy", "index_fill", "index_fill_tensor"),
                     slices),
-    "take_along_dim": take_along, "take_along_dim_backward": take_along, "repeat_interleave": repeat_interleave,
-    "repeat_interleave_backward": repeat_interleave, "take": take, "embedding": embedding, "embedding_dense_backward": embedding_backward, "row_counts": row_counts,
-    "index": index, "index_backward": index_backward, "index_cleared": index_cleared, "index_put": index_put,
-    "index_put_add": index_put, "index_values": index_values, "expand_as_index": expand_as_index,
-    "take_backward": take_backward, "masked_select": masked_select, "masked_select_backward": sampled,
-    "masked_scatter_source": sampled, "masked_scatter_source_backward": sampled,
+    **dict.fromkeys(("take_along_dim", "take_along_dim_backward"), take_along),
+    **dict.fromkeys(("repeat_interleave", "repeat_interleave_backward"), repeat_interleave),
     **dict.fromkeys(("pick", "place", "place_sum", "pick_any"), along),
-     "cat": join, "searchsorted": searchsorted, "isin": isin,
+    **dict.fromkeys(("masked_select_backward", "masked_scatter_source", "masked_scatter_source_backward"), each),
     **dict.fromkeys(("unique", "unique_dim", "unique_consecutive", "bincount"), dynamic),
+    "take": take,
+    "take_backward": take_backward,
+    "embedding": embedding,
+    "embedding_dense_backward": embedding_backward,
+    "row_counts": row_counts,
+    "index": index,
+    "index_backward": index_backward,
+    "index_cleared": index_cleared,
+    "index_put": index_put,
+    "index_put_add": index_put,
+    "index_values": index_values,
+    "expand_as_index": expand_as_index,
+    "masked_select": masked_select,
+    "cat": join,
+    "searchsorted": searchsorted,
+    "isin": isin,
 }
-__all__ = ["RULES", "make"]

@@ -12,6 +12,7 @@ from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.state import state
 
 from ._call import Call, rank
+from ._each import each
 from ._rules_dims import leading
 
 
@@ -45,8 +46,6 @@ def out_of_second(call: Call, t: Any) -> Any:
 def folded(call: Call) -> Any:
     """Operators of (N, C, ...) that treat items of N apart."""
     if any(isinstance(t, TensorBase) and rank(t) == 0 for t in call.inputs):
-        from ._rules import each
-
         return each(call)
     params = list(call.params or ())
     for i, name in enumerate(call.op.param_names):
@@ -184,8 +183,6 @@ def batch_norm_eval(call: Call) -> Any:
 
 def recurrent(call: Call) -> Any:
     """A layer over (L, N, D): the samples are folded into N when they share the weights."""
-    from ._rules import each
-
     n_states = 2 if call.op.name == "lstm_layer" else 1
     states, weights = call.inputs[1:1 + n_states], call.inputs[1 + n_states:]
     if call.param("batch_sizes") is not None or any(call.is_batched(w) for w in weights) or rank(call.inputs[0]) != 3:
@@ -205,8 +202,13 @@ RULES: dict[str, Any] = {
                      "pad_backward", "channel_shuffle", "fractional_max_pool2d", "fractional_max_pool3d", "resample",
                      "resample_upsamplelinear1d", "resample_upsamplebilinear2d", "resample_upsampletrilinear3d",
                      "resample_upsamplebicubic2d", "resample_backward"), folded),
-    **dict.fromkeys([f"adaptive_avg_pool{nd}d" for nd in (1, 2, 3)], leading), "convolution": convolution, "convolution_transpose": convolution, "convolution_grad_input": grad_input,
-    "convolution_grad_weight": grad_weight, "native_layer_norm": last_dims, "rms_norm": last_dims,
-    "native_group_norm": groups, "instance_norm": groups, "native_batch_norm": batch_norm, "batch_norm_update": batch_norm,
-    "batch_norm_eval": batch_norm_eval, "lstm_layer": recurrent, "gru_layer": recurrent, "rnn_layer": recurrent,
+    **dict.fromkeys([f"adaptive_avg_pool{nd}d" for nd in (1, 2, 3)], leading),
+    **dict.fromkeys(("convolution", "convolution_transpose"), convolution),
+    **dict.fromkeys(("native_layer_norm", "rms_norm"), last_dims),
+    **dict.fromkeys(("native_group_norm", "instance_norm"), groups),
+    **dict.fromkeys(("native_batch_norm", "batch_norm_update"), batch_norm),
+    **dict.fromkeys(("lstm_layer", "gru_layer", "rnn_layer"), recurrent),
+    "convolution_grad_input": grad_input,
+    "convolution_grad_weight": grad_weight,
+    "batch_norm_eval": batch_norm_eval,
 }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1
-from flambeau.core.objects import TensorBase, dtype_of, make
+from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 
@@ -46,11 +46,3 @@ def _met(call: Call) -> list[tuple[int, Any]]:
     ones = [np.ones((1,) * rank(t), dtype_of(t)) for t in (a, b)]
     x, y = state.promote(call.op, *ones, False, False)
     return [(k, d) for k, t, d in ((i, a, x.dtype), (j, b, y.dtype)) if dtype_of(t) != d]
-
-
-def like_pointwise(call: Call) -> Any:
-    """For operators that broadcast their inputs, but are not registered as pointwise."""
-    return broadcast(call)
-
-
-__all__ = ["aligned", "broadcast", "like_pointwise", "make"]

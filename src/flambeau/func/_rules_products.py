@@ -152,10 +152,16 @@ def matrices(call: Call) -> Any:
 
 
 RULES: dict[str, Any] = {
-    "mm": mm, "mv": mv, "dot": dot, "vdot": dot, "bmm": bmm, "trace": trace,
+    "mm": mm,
+    "mv": mv,
+    "dot": dot,
+    "vdot": dot,
+    "bmm": bmm,
+    "trace": trace,
     **dict.fromkeys(("addmm", "addmv", "addr", "baddbmm", "addbmm"), added),
     **dict.fromkeys(("linear", "linear_bias", "linear_nd", "linear_nd_bias"), linear),
     **dict.fromkeys(("linalg_inv", "linalg_det", "linalg_slogdet", "linalg_cholesky", "cholesky_inverse", "linalg_qr",
-                     "linalg_eigh", "linalg_eig", "linalg_svd", "linalg_matrix_exp", "geqrf", "lu_packed", "linalg_pinv", "linalg_ldl_factor_ex"), leading),
+                     "linalg_eigh", "linalg_eig", "linalg_svd", "linalg_matrix_exp", "geqrf", "lu_packed", "linalg_pinv",
+                     "linalg_ldl_factor_ex"), leading),
     **dict.fromkeys(("linalg_solve", "solve_triangular", "cholesky_solve", "linalg_ldl_solve", "cdist"), matrices),
 }

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.apply import apply1, apply_n
-from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 
 from ._call import Call, rank
+from ._each import each
 from ._rules_dims import behind, moved
 from ._rules_pointwise import aligned
 
@@ -174,8 +175,6 @@ def nll_backward(call: Call) -> Any:
     shape, reduction, ignore = call.params
     labels = call.whole(target)
     if weight is not None and call.is_batched(weight):
-        from ._rules import each
-
         return each(call)
     grad = call.whole(g)
     single = len(shape) == 1
@@ -194,18 +193,13 @@ def nll_backward(call: Call) -> Any:
     return state.ops.reshape(folded, (call.size, *shape))
 
 
-def count_dtype(t: TensorBase) -> Any:
-    return dtype_of(t)
-
-
 RULES: dict[str, Any] = {
     "sum_all": _all("sum"), "mean_all": _all("mean"), "prod_all": _prod_all, "max_all": _extremum("amax"),
     "min_all": _extremum("amin"), "median_all": _middle("median"), "nanmedian_all": _middle("nanmedian"),
-    **dict.fromkeys(("argmax", "argmin", "median", "nanmedian", "argsort", "prod", "unique_consecutive"), whole_or_dim),
+    **dict.fromkeys(("argmax", "argmin", "median", "nanmedian", "argsort", "prod"), whole_or_dim),
     **dict.fromkeys(("sum", "mean", "nansum", "all", "any", "count_nonzero", "amax", "amin", "aminmax", "var", "std",
                      "var_mean", "std_mean", "logsumexp", "vector_norm"), reductions),
     **dict.fromkeys(("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss",
                      "binary_cross_entropy_with_logits"), loss),
     "nll_loss": nll, "nll_loss2d": nll, "nll_loss_backward": nll_backward,
 }
-RULES.pop("unique_consecutive")

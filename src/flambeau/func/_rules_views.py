@@ -42,8 +42,8 @@ def expand(call: Call) -> Any:
     t, size = call.inputs[0], tuple(call.params[0])
     if len(size) < rank(t):
         raise RuntimeError(
-            f"expand: the number of sizes provided ({len(size)}) must be greater or equal to the number of dimensions in the "
-            f"tensor ({rank(t)})")
+            f"expand: the number of sizes provided ({len(size)}) must be greater or equal to the number of dimensions in "
+            f"the tensor ({rank(t)})")
     return call.run([call.aligned_to(t, len(size))], ((call.size, *size),))
 
 
@@ -162,15 +162,26 @@ def unfold(call: Call) -> Any:
 
 RULES: dict[str, Any] = {
     **dict.fromkeys(("alias", "zeros_like", "ones_like", "cast", "real", "imag", "view_as_real", "view_as_complex",
-                     "off_diagonal", "view_dtype", "pow_wide", "pow_base", "frexp", "isneginf", "t_"), as_is),
+                     "off_diagonal", "view_dtype", "pow_wide", "pow_base", "frexp"), as_is),
     **dict.fromkeys(("tril", "triu", "pixel_shuffle", "pixel_unshuffle", "constant_pad_nd"), leading),
     **dict.fromkeys(("clamp_tensor", "clamp_min_tensor", "clamp_max_tensor", "complex", "polar", "rrelu_with_noise",
-                     "rrelu_eval", "lerp_scalar", "normal_mean",
-                     "normal_std", "normal_mean_std", "bernoulli", "bernoulli_p", "poisson", "binomial", "uniform",
-                     "dropout_noise_of_sample"), broadcast),
-    **dict.fromkeys(("masked_fill", "masked_fill_tensor", "fill_tensor"), into_first), "diagonal_of": diagonal_of,
-    "unfold_dim": unfold, "as_strided": as_strided, "view": view, "_unsafe_view": view, "expand": expand, "sum_to": sum_to, "squeeze": squeeze, "t": transposed,
-    "transpose": transpose, "permute": permute, "squeeze_dim": squeeze_dims, "squeeze_dims": squeeze_dims,
-    "_squeeze_dim": squeeze_dims, "repeat": repeat, "clone": clone, "clone_as": clone_as, "to_copy": to_copy, "roll": roll,
+                     "rrelu_eval", "lerp_scalar", "normal_mean", "normal_std", "normal_mean_std", "bernoulli", "bernoulli_p",
+                     "poisson", "binomial"), broadcast),
+    **dict.fromkeys(("masked_fill", "masked_fill_tensor", "fill_tensor"), into_first),
+    **dict.fromkeys(("view", "_unsafe_view"), view),
+    **dict.fromkeys(("squeeze_dim", "squeeze_dims", "_squeeze_dim"), squeeze_dims),
+    "expand": expand,
+    "sum_to": sum_to,
+    "squeeze": squeeze,
+    "t": transposed,
+    "transpose": transpose,
+    "permute": permute,
+    "repeat": repeat,
+    "clone": clone,
+    "clone_as": clone_as,
+    "to_copy": to_copy,
+    "roll": roll,
+    "as_strided": as_strided,
+    "unfold_dim": unfold,
+    "diagonal_of": diagonal_of,
 }
-RULES["t_"] = transposed

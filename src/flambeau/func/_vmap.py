@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.objects import TensorBase, shape_of
+from flambeau.core.state import state
 
-from . import _pytree
-from ._levels import VmapLevel, batch_at, enter, leave, unbatch_at
+from . import _custom, _dispatch, _indexing, _pytree, _whole  # noqa: F401  each answers for something in vmap
+from ._levels import VmapLevel, batch_at, enter, is_batched, leave, unbatch_at
 
 
 def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *,
@@ -149,8 +150,8 @@ def _outputs(func: Callable, out: Any, out_dims: Any, level: VmapLevel) -> Any:
     for t, d in zip(leaves, dims, strict=True):
         if not isinstance(t, TensorBase):
             raise ValueError(
-                f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(t)}. Did you mean to "
-                "set out_dims= to None for output? Numbers become tensors by torch.tensor(...).")
+                f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(t)}. Did you mean "
+                "to set out_dims= to None for output? Numbers become tensors by torch.tensor(...).")
         found.append(_placed(func, t, d, level))
     return _pytree.unflatten(found, spec)
 
@@ -164,15 +165,14 @@ def _placed(func: Callable, t: TensorBase, d: int | None, level: VmapLevel) -> A
         return t
     n = len(shape_of(t)) + 1
     if not -n <= d < n:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d}): out_dims of vmap")
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d}) in the out_dims of vmap")
     whole = unbatch_at(t, level)
     d %= n
     return whole if d == 0 else whole.movedim(0, d)
 
 
 def _holds(t: TensorBase, level: VmapLevel) -> bool:
-    from ._levels import is_batched
-
     while is_batched(t):
         if t._lazy.level is level:
             return True
@@ -183,8 +183,6 @@ def _holds(t: TensorBase, level: VmapLevel) -> bool:
 def _in_chunks(func: Callable, size: int, chunk: int, dims: list, leaves: list, spec: Any, out_dims: Any,
                randomness: str, kwargs: dict) -> Any:
     """The batch a chunk at a time, joined."""
-    import flambeau
-
     parts: list[list] = []
     structure: Any = None
     where: list = []
@@ -197,5 +195,5 @@ def _in_chunks(func: Callable, size: int, chunk: int, dims: list, leaves: list, 
         parts.append(flat)
     joined = []
     for d, column in zip(where, zip(*parts, strict=True), strict=True):
-        joined.append(column[0] if d is None else flambeau.cat(list(column), d))
+        joined.append(column[0] if d is None else state.public("cat")(list(column), d))
     return _pytree.unflatten(joined, structure)

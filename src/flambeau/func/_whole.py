@@ -9,6 +9,7 @@ from flambeau.core.objects import TensorBase, shape_of
 from flambeau.ops._mapped import EACH, FIRST, LEADING, LIKE, watcher
 
 from . import _pytree
+from ._each import stacked
 from ._levels import VmapLevel, innermost, is_batched, unbatch_at, wrap
 
 
@@ -61,8 +62,6 @@ def _outer(how: str, t: TensorBase, level: VmapLevel) -> Any:
 
 
 def _each(fn: Callable, leaves: list, spec: Any, level: VmapLevel) -> Any:
-    import flambeau
-
     rows: list[list] = []
     structure: Any = None
     for i in range(level.size):
@@ -72,11 +71,7 @@ def _each(fn: Callable, leaves: list, spec: Any, level: VmapLevel) -> Any:
         rows.append(flat)
     columns = []
     for column in zip(*rows, strict=True):
-        if len({tuple(shape_of(t)) for t in column}) > 1:
-            raise RuntimeError(
-                f"vmap: {fn.__name__}() gives results of different shapes for different samples: operators with a dynamic "
-                "(data-dependent) output shape cannot be mapped.")
-        columns.append(wrap(flambeau.stack(list(column)), level))
+        columns.append(wrap(stacked(fn.__name__, list(column)), level))
     return _pytree.unflatten(columns, structure)
 
 

@@ -2,8 +2,8 @@
 
 For most functions vmap needs no rule, since the operators that they are made of have one. Those listed here are called on
 the batch itself where they take any number of leading dimensions ("leading", or "pointwise" where the arguments broadcast,
-"first" where they treat the items of a leading N apart), and sample by sample where they do not. What is made in the likeness
-of a batched tensor ("like") has its batch, so that each sample may write into its own.
+"first" where they treat the items of a leading N apart), and sample by sample where they do not. What is made in the
+likeness of a batched tensor ("like") has its batch, so that each sample may write into its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Indices into the rows of one sample as indices into the rows of all: how vmap folds its batch into an indexed dimension."""
+"""Indices into the rows of one sample as indices into the rows of all: how vmap folds its batch into a dimension."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def _rows(index: np.ndarray, n: int) -> np.ndarray:
     if index.size and (index.min() < -n or index.max() >= n):
         bad = index[(index < -n) | (index >= n)].reshape(-1)[0]
         raise IndexError(f"index out of range in self: index {bad} is out of bounds for a dimension of size {n}")
-    starts = (np.arange(index.shape[0], dtype=np.int64) * n).reshape(-1, *(1,) * (index.ndim - 1))
+    first = np.arange(index.shape[0], dtype=np.int64) * n
+    starts = first.reshape(-1, *(1,) * (index.ndim - 1))
     return np.where(index < 0, index + n, index).astype(np.int64) + starts
 
 
