@@ -139,3 +139,13 @@ def test_a_gradient_works_before_the_sparse_module_is_loaded():
                "print((w.weight.grad * 2).to_dense().tolist())")
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[[0.0, 0.0], [2.0, 2.0], [0.0, 0.0]]"
+
+
+def test_sgd_moves_a_sparse_parameter():
+    moved = []
+    for lib in LIBS:
+        p = lib.nn.Parameter(lib.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3., 4., 5.], (2, 4)))
+        lib.sparse.mm(p, lib.arange(4.).reshape(4, 1)).sum().backward()
+        lib.optim.SGD([p], lr=0.5).step()
+        moved.append(p.detach().to_dense().tolist())
+    assert moved[0] == moved[1]

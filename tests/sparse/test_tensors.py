@@ -203,3 +203,11 @@ def test_resized_in_place():
         s = coo(lib).sparse_resize_((3, 5), 2, 0)
         assert s.shape == (3, 5) and s._nnz() == 3
         assert coo(lib).sparse_resize_and_clear_((2, 2), 1, 1)._nnz() == 0
+
+
+def test_assert_close_compares_positions_and_values():
+    for lib in LIBS:
+        lib.testing.assert_close(coo(lib), coo(lib) * 1)
+        for other in (coo(lib) * 2, twice(lib), coo(lib).to_dense(), coo(lib).to_sparse_csr()):
+            with pytest.raises(AssertionError):
+                lib.testing.assert_close(coo(lib), other)

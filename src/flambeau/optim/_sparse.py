@@ -53,7 +53,12 @@ def sgd(p: Any, g: Sparse, group: dict, state: dict, lr: float, decay: float) ->
             total = add(scaled(kept._lazy, momentum), g if new == 1 else scaled(g, new))
             kept._lazy.pattern, kept._lazy.values = total.pattern, total.values
         g = add(g, scaled(kept._lazy, momentum)) if group["nesterov"] else kept._lazy
-    add_into(array_of(p), scaled(g, -lr))
+    step = scaled(g, -lr)
+    if p._array is None:                # a sparse parameter
+        total = add(p._lazy, step)
+        p._lazy.pattern, p._lazy.values = total.pattern, total.values
+    else:
+        add_into(array_of(p), step)
 
 
 def adagrad(p: Any, g: Sparse, group: dict, state: dict, rate: float) -> None:

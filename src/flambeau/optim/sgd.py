@@ -103,15 +103,12 @@ class SGD(Elementwise):
         rates: dict[Any, Any] = {}
         multiply, add = np.multiply, np.add
         for p in batch.params:
-            a = p._array
-            if a is None:
-                a = array_of(p)
-            g = p._grad._array
-            if g is None:
+            a, g = p._array, p._grad._array
+            if a is None or g is None:
                 if gradient(p) is not None:
                     self._sparse_step(p, group)
                     continue
-                g = array_of(p._grad)
+                a, g = array_of(p), array_of(p._grad)
             dtype = a.dtype
             step = rates.get(dtype)
             if step is None:

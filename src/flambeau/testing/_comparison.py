@@ -189,8 +189,24 @@ def _tensors(a: Any, b: Any, rules: Any, where: tuple) -> None:
         same("stride()", a.stride(), b.stride())
     if a.is_meta or b.is_meta:
         return
+    if a.layout is not flambeau.strided or b.layout is not flambeau.strided:
+        if a.layout is b.layout:
+            same("number of specified values", a._nnz(), b._nnz())
+            _positions(a, b, where)
+        a, b = a.to_dense(), b.to_dense()
     rtol, atol = rules.tolerances(a.dtype.name, b.dtype.name)
     _values(a, b, rtol, atol, rules, where)
+
+
+def _positions(a: Any, b: Any, where: tuple) -> None:
+    """The positions of the elements of two sparse tensors of one layout."""
+    names = {"sparse_coo": ("_indices",), "sparse_csr": ("crow_indices", "col_indices"),
+             "sparse_bsr": ("crow_indices", "col_indices")}.get(a.layout.name, ("ccol_indices", "row_indices"))
+    for name in names:
+        x, y = getattr(a, name)(), getattr(b, name)()
+        if not flambeau.equal(x, y):
+            raise _Failure(AssertionError, f"{a.layout.name} tensors have other positions: {name}() is {x.tolist()} and "
+                                           f"{y.tolist()}. Compare them after coalesce() or to_dense().", where)
 
 
 def _values(a: Any, b: Any, rtol: float, atol: float, rules: Any, where: tuple) -> None:
