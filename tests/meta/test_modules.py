@@ -69,7 +69,8 @@ def test_memory_comes_with_to_empty_or_with_assigned_values():
         layer.load_state_dict(values)
     assert layer.weight.is_meta
     layer.load_state_dict(values, assign=True)
-    assert torch.equal(layer.weight, values["weight"]) and isinstance(layer.weight, nn.Parameter) and layer.weight.requires_grad
+    assert torch.equal(layer.weight, values["weight"])
+    assert isinstance(layer.weight, nn.Parameter) and layer.weight.requires_grad
     assert layer(torch.ones(2, 3)).shape == (2, 4)
 
 

@@ -29,7 +29,8 @@ def test_sizes_that_fit_no_memory_cost_nothing():
     shapes = {
         "product": (a @ a).shape, "sum": a.sum(0).shape, "maximum": a.max(1).values.shape, "softmax": a.softmax(-1).shape,
         "order": a.sort().indices.shape, "picked": a[:, index].shape, "joined": torch.cat([a, a]).shape,
-        "deviation": a.std(1).shape, "chosen": torch.where(a > 0, a, 0.0).shape, "einsum": torch.einsum("ij,kj->ik", a, a).shape,
+        "deviation": a.std(1).shape, "chosen": torch.where(a > 0, a, 0.0).shape,
+        "einsum": torch.einsum("ij,kj->ik", a, a).shape,
         "random": torch.randn(10**6, 10**6, device="meta").shape, "numbers": torch.arange(10**12, device="meta").shape,
         "svd": torch.linalg.svd(a).S.shape, "padded": F.pad(a, (1, 2)).shape,
     }
@@ -85,9 +86,9 @@ def test_what_depends_on_values_raises():
 
 def test_meta_and_cpu_do_not_mix():
     a, c = meta(3), torch.ones(3)
-    for run in (lambda: a + c, lambda: c + a, lambda: torch.stack([a, c]), lambda: torch.where(a > 0, a, c), lambda: a.add_(c),
-                lambda: c.add_(a), lambda: c[a.long()], lambda: F.linear(c, meta(2, 3)), lambda: torch.dot(a, c),
-                lambda: torch.cat([c, a])):
+    for run in (lambda: a + c, lambda: c + a, lambda: torch.stack([a, c]), lambda: torch.where(a > 0, a, c),
+                lambda: a.add_(c), lambda: c.add_(a), lambda: c[a.long()], lambda: F.linear(c, meta(2, 3)),
+                lambda: torch.dot(a, c), lambda: torch.cat([c, a])):
         raised(RuntimeError, "same device", run)
     assert torch.equal(c, torch.ones(3))
 
@@ -162,6 +163,12 @@ def test_a_written_slice_passes_its_gradient_on():
     y[2:].mul_(3)
     y.sum().backward()
     assert tuple(x.grad.shape) == (4, 4) and tuple(row.grad.shape) == (4,)
+
+
+def test_one_of_several_views_passes_its_gradient_on():
+    x = meta(4, 6, requires_grad=True)
+    (x.split(2)[1].sum() + x.unbind(1)[0].sum()).backward()
+    assert tuple(x.grad.shape) == (4, 6)
 
 
 def test_shape_methods_in_place():

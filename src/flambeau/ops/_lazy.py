@@ -120,7 +120,7 @@ def _part(m: Meta, whole: np.ndarray, a: np.ndarray) -> Meta:
 
 def _pointwise(op: Any, inputs: Any, params: Any) -> Any:
     """Shape by broadcasting; the dtype is that of one element, computed."""
-    ones = [make(np.zeros((1,) * len(shape_of(t)), dtype_of(t))) if isinstance(t, TensorBase) else t for t in inputs]
+    ones = [make(np.ones((1,) * len(shape_of(t)), dtype_of(t))) if isinstance(t, TensorBase) else t for t in inputs]
     one = _computed(op, ones, params)
     if one is NotImplemented:
         return one

@@ -80,7 +80,7 @@ primitive(
     meta=like(input=1),
     expr=KERNEL,
     grad_output=lambda xp, g, pad, mode: xp.pad_again(g, pad, mode),
-    self=lambda xp, g, self_shape, self_dtype: xp.zeros_of(tuple(self_shape), self_dtype),
+    self=lambda xp, g, self_shape, self_dtype: xp.zeros_of(tuple(self_shape), self_dtype, g),
 )
 
 

@@ -8,18 +8,25 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n, apply_split
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
 from flambeau.kernels.layout import torch_strides
 
 from ._args import dim as one_dim
 from ._args import sizes as as_sizes
 from ._args import tensor
+from ._lazy import placed
 from ._meta import Meta
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from .parts import NARROW
 
-kernels.zeros_of = np.zeros
-ops.zeros_of = lambda shape, dtype: make(np.zeros(shape, dtype))
+# Zeros of a shape and dtype, on the device of `beside`
+kernels.zeros_of = lambda shape, dtype, beside: np.zeros(shape, dtype)
+ops.zeros_of = lambda shape, dtype, beside: placed(beside, shape, dtype, lambda: np.zeros(shape, dtype))
+
+
+def _known(g: list) -> Any:
+    """One of the gradients that there are."""
+    return next(y for y in g if y is not None)
 
 
 def _part(a: np.ndarray, dim: int, start: int, stop: int) -> np.ndarray:
@@ -62,7 +69,7 @@ def _joined(xp: Any, g: Any, shape: Sequence[int], dtype: Any, sizes: Sequence[i
     """The gradients of consecutive parts, in place; parts without one are zeros."""
     return xp.cat(
         [
-            xp.zeros_of((*shape[:dim], n, *shape[dim + 1 :]), dtype) if y is None else y
+            xp.zeros_of((*shape[:dim], n, *shape[dim + 1 :]), dtype, _known(g)) if y is None else y
             for y, n in zip(g, sizes, strict=True)
         ],
         dim,
@@ -76,7 +83,7 @@ def _even(n: int, size: int) -> list[int]:
 
 def _unbind_grad(xp: Any, g: Any, self_shape: Any, self_dtype: Any, dim: int) -> Any:
     shape = (*self_shape[:dim], *self_shape[dim + 1 :])
-    return xp.stack([xp.zeros_of(shape, self_dtype) if y is None else y for y in g], dim)
+    return xp.stack([xp.zeros_of(shape, self_dtype, _known(g)) if y is None else y for y in g], dim)
 
 
 def _split_grad(xp: Any, g: Any, self_shape: Any, self_dtype: Any, split_size: int, dim: int) -> Any:
