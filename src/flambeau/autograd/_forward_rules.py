@@ -50,7 +50,7 @@ def intercept(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
             given = list(zip(outs, made, strict=True))
             for o, t in given:
                 if t is not None and state.is_float(dtype_of(o)):
-                    set_aligned(o, t)
+                    set_aligned(o, clone_tangent(t) if _shared(t, tangents) else t)
             carry(outs[0]._node if op.n_out == 1 else next((o._node for o in outs if o._node is not None), None), op, inputs,
                   outs)
         return out
@@ -80,6 +80,12 @@ def _inplace(op: Op, inputs: tuple, params: Any, tangents: list) -> Any:
             node = a._view.base._node.extra.inner
         carry(node, op, tuple(old), [a])
     return out
+
+
+def _shared(tangent: TensorBase, others: list) -> bool:
+    """Whether a new tangent may be memory of an old one, where the values are not: of clone() and the like."""
+    a = array_of(tangent)
+    return any(t is not None and np.may_share_memory(a, array_of(t)) for t in others)
 
 
 def clone_tangent(tangent: TensorBase) -> TensorBase:

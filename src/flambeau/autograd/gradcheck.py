@@ -242,7 +242,7 @@ def _check_inputs(inputs: tuple) -> None:
                 "likely fail if all the inputs are not of double precision floating point or complex: convert it "
                 "with .double().")
         array = array_of(t)
-        if any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
+        if array.size and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True)):
             raise RuntimeError(
                 f"The {i}th input has a dimension with stride 0: changing one element changes others, so no "
                 "numerical gradient can be taken. Pass its .contiguous().")
