@@ -14,7 +14,8 @@ from flambeau.testing import samples as S
 EXACT = {"rtol": 1e-4, "atol": 1e-6}      # a tenth of what gradcheck allows: a formula wrong by 0.1% must fail
 MANY = 60       # elements; larger samples are left to the comparison with PyTorch
 # Their derivative is not that of the rounded value: it passes straight through, as PyTorch's
-ROUNDED = {"half", "bfloat16", "float", "cfloat", "dequantize", "fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine"}
+ROUNDED = {"half", "bfloat16", "float", "cfloat", "dequantize",
+           "fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine"}
 # They read a triangle of one argument, and give the gradient of the whole matrix, as PyTorch's
 TRIANGULAR = {"cholesky_inverse": 0, "cholesky_solve": 1}
 # The second derivative does not exist (PyTorch's neither)
