@@ -60,6 +60,10 @@ class Batched:
         """In elements, of one sample."""
         return tuple(self.inner.stride()[1:])
 
+    def is_contiguous(self, memory_format: str) -> bool:
+        """Whether one sample's elements lie densely in an order of memory."""
+        return bool(self.inner.select(0, 0).is_contiguous()) if memory_format == "contiguous" and self.level.size else False
+
     @property
     def offset(self) -> int:
         return int(self.inner.storage_offset())

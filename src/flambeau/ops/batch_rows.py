@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ._record import KERNEL, primitive
-from ._shapes import always, like
 
 
 def _rows(index: np.ndarray, n: int) -> np.ndarray:
@@ -19,9 +18,8 @@ def _rows(index: np.ndarray, n: int) -> np.ndarray:
     if index.size and (index.min() < -n or index.max() >= n):
         bad = index[(index < -n) | (index >= n)].reshape(-1)[0]
         raise IndexError(f"index out of range in self: index {bad} is out of bounds for a dimension of size {n}")
-    first = np.arange(index.shape[0], dtype=np.int64) * n
-    starts = first.reshape(-1, *(1,) * (index.ndim - 1))
+    starts = (np.arange(len(index), dtype=np.int64) * n).reshape(-1, *(1,) * (index.ndim - 1))
     return np.where(index < 0, index + n, index).astype(np.int64) + starts
 
 
-primitive("rows_of_samples", _rows, params=("n",), differentiable=False, may_raise=True, meta=like(always("i8")), expr=KERNEL)
+primitive("rows_of_samples", _rows, params=("n",), differentiable=False, may_raise=True, expr=KERNEL)

@@ -204,7 +204,7 @@ def _is_shared(a: np.ndarray) -> bool:
 
 def steps(t: Any) -> tuple[int, ...]:
     """The strides of t in elements."""
-    if t._array is None and isinstance(t._lazy, Meta):
+    if t._array is None and (isinstance(t._lazy, Meta) or hasattr(t._lazy, "operate")):
         return t._lazy.strides
     return strides.torch_strides(array_of(t))
 
@@ -248,7 +248,7 @@ class Storage:
 
     def storage_offset(self: Any) -> int:
         """The position of the first element in the storage, in elements."""
-        if self._array is None and isinstance(self._lazy, Meta):
+        if self._array is None and (isinstance(self._lazy, Meta) or hasattr(self._lazy, "operate")):
             return self._lazy.offset
         return strides.storage_offset(array_of(self))
 
@@ -262,7 +262,7 @@ class Storage:
     def is_contiguous(self: Any, memory_format: Any = None) -> bool:
         """Whether the elements lie densely in row-major order, or in the order of a memory format."""
         form = "contiguous" if memory_format is None else format_name(memory_format)
-        if self._array is None and isinstance(self._lazy, Meta):
+        if self._array is None and (isinstance(self._lazy, Meta) or hasattr(self._lazy, "operate")):
             return self._lazy.is_contiguous(form)
         return strides.is_contiguous(array_of(self), form)
 
