@@ -170,7 +170,7 @@ def test_group_holds_every_core_module_and_the_generated_methods():
 
 
 def test_installed_version_is_the_package_version():
-    assert importlib.metadata.version("flambeau") == flambeau.__version__
+    assert importlib.metadata.version("flambeau") == flambeau.version.flambeau
 
 
 def test_engine_under_test_is_the_one_asked_for():

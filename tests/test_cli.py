@@ -231,7 +231,7 @@ def test_info_names_version_engine_and_dtype():
     done = flambeau_command("info", FLAMBEAU_PURE="1", FLAMBEAU_CACHE_DIR="/somewhere/kept")
     assert done.returncode == 0, done.stderr
     rows = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
-    assert flambeau.__version__ in rows["flambeau"]
+    assert flambeau.version.flambeau in rows["flambeau"]
     assert "interpreted (FLAMBEAU_PURE is set)" in rows["engine"]
     assert rows["default dtype"].endswith("torch.float32")
     assert os.path.join(os.sep, "somewhere", "kept") in rows["cache folder"]

@@ -246,3 +246,13 @@ def test_spawn_runs_processes_and_brings_their_errors(tmp_path):
     script.write_text(SPAWN)
     run = subprocess.run([sys.executable, "-m", "flambeau", "run", str(script)], capture_output=True, text=True, timeout=120)
     assert run.stdout.strip() == "raised", run.stderr
+
+
+def test_version_compares_as_the_followed_release_of_pytorch():
+    assert flambeau.__version__ >= "1.10" and flambeau.__version__ >= (2, 9)
+    assert [int(n) for n in flambeau.__version__.split(".")[:2]] == [int(n) for n in torch.__version__.split(".")[:2]]
+    assert type(flambeau.__version__).__name__ == type(torch.__version__).__name__
+    assert flambeau.version.__version__ == str(flambeau.__version__)
+    assert flambeau.__version__.endswith("+flambeau." + flambeau.version.flambeau)
+    packaging = pytest.importorskip("packaging.version")
+    assert packaging.Version(flambeau.__version__) > packaging.Version("2.12.1")

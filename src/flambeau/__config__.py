@@ -18,7 +18,7 @@ def show() -> str:
     from .backends.cpu import get_cpu_capability
 
     return "\n".join((
-        f"flambeau {flambeau.__version__}",
+        f"flambeau {flambeau.version.flambeau}",
         f"  - Python {platform.python_version()}, NumPy {np.__version__}",
         f"  - CPU capability usage: {get_cpu_capability()}",
         "  - CUDA: not used",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _loading, _pure
-from ._version import __version__ as __version__
+from .torch_version import __version__ as __version__
 
 _pure.install()  # before any module of the engine is imported
 _loading.install()

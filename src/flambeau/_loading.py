@@ -13,7 +13,7 @@ from typing import Any
 
 _PACKAGE = __package__ or "flambeau"
 _BASE = _PACKAGE + "._namespace"
-_BEFORE = (_PACKAGE + "._version", _PACKAGE + "._pure", _PACKAGE + "._loading", _BASE)
+_BEFORE = (_PACKAGE + "._version", _PACKAGE + ".torch_version", _PACKAGE + "._pure", _PACKAGE + "._loading", _BASE)
 
 
 class _BaseFirst:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ._version import __version__ as internal_version
+from ._version import API_VERSION
+from ._version import __version__ as own
 
 __all__ = ["TorchVersion"]
 
@@ -47,4 +48,4 @@ class TorchVersion(str):
         return str.__hash__(self)
 
 
-__version__ = TorchVersion(internal_version)
+__version__ = TorchVersion(f"{API_VERSION}+flambeau.{own}")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from ._version import __version__
+from ._version import __version__ as flambeau
+from .torch_version import __version__ as _api_version
 
-__all__ = ["__version__", "cuda", "debug", "git_version", "hip", "xpu"]
+__version__ = str(_api_version)
+
+__all__ = ["__version__", "cuda", "debug", "flambeau", "git_version", "hip", "xpu"]
 
 debug = False
 cuda: str | None = None

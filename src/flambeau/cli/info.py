@@ -60,7 +60,7 @@ def facts() -> list[tuple[str, str]]:
     """The rows of the table, name and value."""
     packages = [(name, version_of(name)) for name in OPTIONAL]
     return [
-        ("flambeau", flambeau.__version__),
+        ("flambeau", flambeau.version.flambeau),
         ("installed in", os.path.dirname(os.path.abspath(flambeau.__file__))),
         ("Python", f"{platform.python_version()} ({sys.executable})"),
         ("system", f"{platform.system()} {platform.release()}, {platform.machine()}"),

@@ -61,7 +61,7 @@ def render(result: Result) -> str:
 </head>
 <body>
 <h1>A small network learns digits</h1>
-<p>flambeau {escape(flambeau.__version__)}; two convolutions and a linear layer, Adam, {n_epochs} epochs.</p>
+<p>flambeau {escape(flambeau.version.flambeau)}; two convolutions and a linear layer, Adam, {n_epochs} epochs.</p>
 <div class="figures">
 <div><b>{result.accuracies[-1]:.1%}</b>accuracy on {len(result.labels)} test digits</div>
 <div><b>{result.test_losses[-1]:.3f}</b>test loss</div>
