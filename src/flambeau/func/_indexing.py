@@ -22,7 +22,7 @@ def _items(key: Any) -> list:
     return list(key) if type(key) is tuple else [key]
 
 
-def _level(t: TensorBase, items: list) -> VmapLevel | None:
+def _level(t: Any, items: list) -> VmapLevel | None:
     """The level at which the key is batched, when that is the deepest."""
     level = innermost([t, *items])
     if level is None or not any(is_batched(x) and x._lazy.level is level for x in items):
@@ -98,7 +98,7 @@ class Key:
         return (*rest[:self.place], *picked, *rest[self.place:])
 
 
-def get(t: TensorBase, key: Any) -> Any:
+def get(t: Any, key: Any) -> Any:
     """t[key], or NotImplemented when the key is not batched."""
     items = _items(key)
     level = _level(t, items)
@@ -111,7 +111,7 @@ def get(t: TensorBase, key: Any) -> Any:
     return wrap(out, level)
 
 
-def put(t: TensorBase, key: Any, value: Any) -> bool:
+def put(t: Any, key: Any, value: Any) -> bool:
     """t[key] = value where the key is batched; False when it is not."""
     items = _items(key)
     level = _level(t, items)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
+from flambeau.core.objects import dtype_of, make, shape_of
 from flambeau.core.state import state
 
 from . import _arguments, _pytree
@@ -30,7 +30,7 @@ def _basis(tensors: list) -> list:
     return found
 
 
-def _split(rows: TensorBase, tensors: list) -> list:
+def _split(rows: Any, tensors: list) -> list:
     """Rows for the elements of several tensors, (total, ...), as (*shape, ...) for each."""
     found, start = [], 0
     for t in tensors:

@@ -51,8 +51,9 @@ class Batched:
     operate: ClassVar[Callable]     # (op, inputs, params, kind) -> result, by `_dispatch`
     custom: ClassVar[Callable]      # (Function, args) -> result, by `_custom`
 
-    def __init__(self, inner: TensorBase, level: VmapLevel) -> None:
-        self.inner, self.level = inner, level
+    def __init__(self, inner: Any, level: VmapLevel) -> None:
+        self.inner: Any = inner
+        self.level = level
         self.shape, self.dtype = tuple(shape_of(inner)[1:]), dtype_of(inner)
 
     @property
@@ -75,13 +76,13 @@ class Batched:
             "data-dependent control flow and results whose shape depends on values cannot be mapped. Write `if` as "
             "torch.where, or loop over the samples.")
 
-    def beside(self, t: TensorBase) -> TensorBase:
+    def beside(self, t: TensorBase) -> Any:
         """t, where it is not batched at this level, as a copy for each sample: to be written into."""
         if depth_of(t) >= self.level.depth:
             return t
         return wrap(unbatch_at(t, self.level).clone(), self.level)
 
-    def become(self, t: TensorBase, other: TensorBase) -> TensorBase:
+    def become(self, t: TensorBase, other: Any) -> Any:
         """Make t what other is, its view: transpose_() and the like."""
         t._lazy, t._shape, t._rg = other._lazy, other._lazy.shape, other._rg
         return t
@@ -91,7 +92,7 @@ class Batched:
         inner = "\n".join("    " + line for line in repr(self.inner).splitlines())
         return f"BatchedTensor(lvl={self.level.depth}, bdim=0, value=\n{inner}\n)"
 
-    def dual(self, primal: TensorBase, tangent: TensorBase, make_dual: Any) -> TensorBase:
+    def dual(self, primal: Any, tangent: Any, make_dual: Any) -> Any:
         """A forward-mode dual tensor, one of whose halves is batched: the inner tensors are made one."""
         level = innermost((primal, tangent))
         assert level is not None
@@ -102,7 +103,7 @@ class Batched:
         primal, tangent = unpack_dual(self.inner)
         return wrap(primal, self.level), None if tangent is None else wrap(tangent, self.level)
 
-    def detached(self, tensor: TensorBase) -> TensorBase:
+    def detached(self, tensor: Any) -> Any:
         return wrap(self.inner.detach(), self.level)
 
 
@@ -110,19 +111,19 @@ def is_batched(t: Any) -> bool:
     return isinstance(t, TensorBase) and t._array is None and type(t._lazy) is Batched
 
 
-def wrap(inner: TensorBase, level: VmapLevel) -> TensorBase:
+def wrap(inner: Any, level: VmapLevel) -> Any:
     """The tensor that stands for each of inner[0], inner[1], ... at a level."""
     t = make_lazy(Batched(inner, level))
     t._rg = requires(inner)         # what the program sees: the graph is that of inner
     return t
 
 
-def depth_of(t: TensorBase) -> int:
+def depth_of(t: Any) -> int:
     """The depth of the innermost level at which t is batched, 0 for an ordinary tensor."""
     return t._lazy.level.depth if is_batched(t) else 0
 
 
-def batch_at(t: TensorBase, level: VmapLevel, dim: int) -> TensorBase:
+def batch_at(t: Any, level: VmapLevel, dim: int) -> Any:
     """t with its dimension `dim` hidden, as the batch of a level: below deeper levels at which it is batched."""
     if depth_of(t) > level.depth:
         lazy = t._lazy
@@ -130,7 +131,7 @@ def batch_at(t: TensorBase, level: VmapLevel, dim: int) -> TensorBase:
     return wrap(t if dim == 0 else t.movedim(dim, 0), level)
 
 
-def unbatch_at(t: TensorBase, level: VmapLevel) -> TensorBase:
+def unbatch_at(t: Any, level: VmapLevel) -> Any:
     """t with the batch of a level as its first dimension; expanded where it has none."""
     if is_batched(t):
         lazy = t._lazy
@@ -142,14 +143,14 @@ def unbatch_at(t: TensorBase, level: VmapLevel) -> TensorBase:
     return t.unsqueeze(0).expand(level.size, *shape_of(t))
 
 
-def full(t: TensorBase, upto: list[VmapLevel]) -> TensorBase:
+def full(t: Any, upto: list[VmapLevel]) -> Any:
     """The ordinary tensor with the batches of these levels in front, the outermost first."""
     for level in reversed(upto):
         t = unbatch_at(t, level)
     return t
 
 
-def from_full(t: TensorBase, upto: list[VmapLevel]) -> TensorBase:
+def from_full(t: Any, upto: list[VmapLevel]) -> Any:
     """The inverse of `full`."""
     for level in upto:
         t = batch_at(t, level, 0)
@@ -170,7 +171,7 @@ def leave(level: VmapLevel) -> None:
     unregister(VMAP, interceptor[0])
 
 
-def debug_unwrap(tensor: TensorBase, *, recurse: bool = True) -> TensorBase:
+def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:
     """The tensor inside a batched one, with the batches as first dimensions: to look at values while debugging.
 
     A result computed from it is no part of the transform. Other tensors come back as they are.

@@ -69,7 +69,7 @@ def slices(call: Call) -> Any:
     return reshape(out, (call.size, k, *rest)).movedim(1, dim + 1)
 
 
-def _folded(t: TensorBase, dim: int) -> Any:
+def _folded(t: Any, dim: int) -> Any:
     """(B, ...) with the batch folded into a sample's dimension, put first."""
     front = t.movedim(dim + 1, 1)
     shape = tuple(shape_of(front))

@@ -172,7 +172,7 @@ def _placed(func: Callable, t: TensorBase, d: int | None, level: VmapLevel) -> A
     return whole if d == 0 else whole.movedim(0, d)
 
 
-def _holds(t: TensorBase, level: VmapLevel) -> bool:
+def _holds(t: Any, level: VmapLevel) -> bool:
     while is_batched(t):
         if t._lazy.level is level:
             return True

@@ -37,7 +37,7 @@ class Variables:
         self.stack: list[VmapLevel] = list(levels())
         self.record = grad_enabled()
         self.given: list[TensorBase] = []
-        self.watched: list[TensorBase] = []
+        self.watched: list[Any] = []
         for t in inputs:
             if not state.is_float(dtype_of(t)):
                 raise AutogradError(
@@ -53,7 +53,7 @@ class Variables:
         """What the function is called with."""
         return [from_full(t, self.stack) for t in self.watched]
 
-    def whole(self, t: TensorBase) -> TensorBase:
+    def whole(self, t: TensorBase) -> Any:
         """An output of the function as an ordinary tensor."""
         return full(t, self.stack)
 
@@ -66,13 +66,13 @@ class Variables:
         return self.record and (self.connected or _other_leaves(outputs, self.watched))
 
 
-def _leaf(t: TensorBase) -> TensorBase:
+def _leaf(t: Any) -> Any:
     own: TensorBase = t.detach()
     own._rg = True
     return own
 
 
-def _aliased(t: TensorBase) -> TensorBase:
+def _aliased(t: Any) -> Any:
     old = set_grad_enabled(True)
     try:
         found: TensorBase = apply1(ALIAS, t)
@@ -130,12 +130,12 @@ def pull(outputs: list, seeds: list, watched: list, create: bool) -> list:
     return [zeros(t) if g is None else g for g, t in zip(found, watched, strict=True)]
 
 
-def zeros(t: TensorBase) -> TensorBase:
+def zeros(t: Any) -> Any:
     """Zeros like an ordinary tensor."""
     return make(state.xp.zeros_like(array_of(t)))
 
 
-def ones(t: TensorBase) -> TensorBase:
+def ones(t: Any) -> Any:
     return make(state.xp.ones_like(array_of(t)))
 
 
@@ -143,8 +143,9 @@ def released(t: Any, keep: bool) -> Any:
     """An output for the caller: without the transform's own graph, unless it asks for more."""
     if keep or not isinstance(t, TensorBase):
         return t
-    return t.detach() if asks(t) else t
+    found: Any = t
+    return found.detach() if asks(t) else t
 
 
-def shape(t: TensorBase) -> tuple:
+def shape(t: Any) -> tuple:
     return tuple(shape_of(t))

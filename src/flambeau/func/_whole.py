@@ -35,7 +35,7 @@ def answer(how: str, fn: Callable, args: tuple, kwargs: dict) -> Any:
     return _pytree.map_leaves(lambda t: wrap(_outer(how, t, level), level) if isinstance(t, TensorBase) else t, out)
 
 
-def _like(made: TensorBase, source: TensorBase) -> TensorBase:
+def _like(made: TensorBase, source: TensorBase) -> Any:
     """A new tensor with the batches of the one that it is like."""
     found: list[VmapLevel] = []
     while is_batched(source):
@@ -46,7 +46,7 @@ def _like(made: TensorBase, source: TensorBase) -> TensorBase:
     return made
 
 
-def _inner(how: str, t: TensorBase, n: int, level: VmapLevel) -> Any:
+def _inner(how: str, t: Any, n: int, level: VmapLevel) -> Any:
     whole = unbatch_at(t, level)
     shape = tuple(shape_of(whole))
     if how == LEADING:
@@ -56,7 +56,7 @@ def _inner(how: str, t: TensorBase, n: int, level: VmapLevel) -> Any:
     return whole.reshape(shape[0], *(1,) * (n + 1 - len(shape)), *shape[1:])
 
 
-def _outer(how: str, t: TensorBase, level: VmapLevel) -> Any:
+def _outer(how: str, t: Any, level: VmapLevel) -> Any:
     shape = tuple(shape_of(t))
     return t.reshape(level.size, shape[0] // level.size, *shape[1:]) if how == FIRST else t
 
