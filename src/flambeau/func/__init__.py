@@ -16,10 +16,11 @@ from ._jacobians import hessian, jacfwd, jacrev
 from ._jvp import jvp, linearize
 from ._levels import debug_unwrap
 from ._modules import replace_all_batch_norm_modules_
+from ._rearrange import rearrange
 from ._vmap import vmap
 
 __all__ = ["debug_unwrap", "functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev",
-           "jvp", "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
+           "jvp", "linearize", "rearrange", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
 
 
 def __getattr__(name: str) -> Any:
