@@ -103,6 +103,8 @@ def check_nan(node: Node, k: int, gradient: Any) -> None:
     """Raise when the gradient for input k of node contains NaN."""
     if not _switch["check_nan"]:
         return
+    while isinstance(gradient, TensorBase) and gradient._array is None and hasattr(gradient._lazy, "inner"):
+        gradient = gradient._lazy.inner         # a batch of gradients
     array = array_of(gradient) if isinstance(gradient, TensorBase) else np.asarray(gradient)
     if array.dtype.kind not in "fcV":
         return

@@ -118,8 +118,8 @@ def pull(outputs: list, seeds: list, watched: list, create: bool) -> list:
 
     Seeds may be batched at levels entered since: then the gradients are.
     """
-    if _tangents.active():
-        create = True
+    forced = _tangents.active() and not create      # forward mode follows a backward that is recorded
+    create = create or forced
     pairs = [(o, s) for o, s in zip(outputs, seeds, strict=True) if requires(o)]
     found: list[Any] = [None] * len(watched)
     if pairs:
@@ -127,6 +127,8 @@ def pull(outputs: list, seeds: list, watched: list, create: bool) -> list:
         on_tensors = create or any(s._array is None for _, s in pairs)
         carried = [s if on_tensors else array_of(s) for _, s in pairs]
         found = list(run_backward(roots, carried, True, create, watched, False))
+        if forced:
+            found = [g if g is None or g._array is None else _tangents.cut(g) for g in found]
     return [zeros(t) if g is None else g for g, t in zip(found, watched, strict=True)]
 
 

@@ -121,6 +121,9 @@ class Python:
                 "module: in "
                 "forward(), not in __init__).")
         cls = type(self)
+        if self._array is None and hasattr(self._lazy, "operate"):      # vmap's
+            memo[id(self)] = copied = self.detach().clone()
+            return copied
         if self._array is None and isinstance(self._lazy, Meta):
             t = rebuild_meta(cls, tuple(shape_of(self)), self._dtype, self._lazy.strides, False)
         elif type(self._lazy) is state.sparse:
