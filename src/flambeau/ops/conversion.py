@@ -51,6 +51,9 @@ def converted(t: TensorBase, dtype: np.dtype | None = None, device: Device | Non
         return _moved(t, target, here, device)
     same_order = memory_format == "preserve" or (
         meta_of(t).is_contiguous(memory_format) if here is META else strides.is_contiguous(array_of(t), memory_format))
+    if memory_format == "contiguous" and here is not META:      # any order but channels last passes for it
+        last = {4: "channels_last", 5: "channels_last_3d"}.get(t.dim())
+        same_order = same_order or last is None or not strides.is_contiguous(array_of(t), last)
     if not copy and target == d and same_order:
         return t
     return apply1(TO_COPY, t, (target, memory_format))
@@ -139,11 +142,13 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
     >>> flambeau.tensor([1.7]).to(flambeau.int64)
     tensor([1])
     """
-    if len(args) == 1 and not kwargs and type(args[0]) is DType:
-        d = args[0].array_type
-        if dtype_of(self) is d:
+    if len(args) == 1 and (not kwargs or len(kwargs) == 1 and "non_blocking" in kwargs):    # the usual calls
+        first = args[0]
+        if type(first) is DType:
+            d = first.array_type
+            return self if dtype_of(self) is d else apply1(TO_COPY, self, (d, "preserve"))
+        if (first is CPU or first == "cpu") and self._array is not None:
             return self
-        return apply1(TO_COPY, self, (d, "preserve"))
     dtype, device, _, copy, form = parse_to(args, kwargs)
     return converted(self, dtype, device, copy, form)
 

@@ -20,11 +20,14 @@ from ._lazy import is_meta
 from ._meta import meta_tensor
 from ._record import call, public
 
+_INT64 = np.dtype("i8")
 _NAMES = {"bool": "Bool", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}
 
 
 def _number(value: Any, function: str, argument: str) -> Any:
     """A Python number from a number or a 0-d tensor."""
+    if type(value) is int or type(value) is float:
+        return value
     if isinstance(value, TensorBase):
         a = array_of(value)
         if a.size != 1:
@@ -60,9 +63,19 @@ def _fused(start: Any, step: Any, i: Any, d: np.dtype) -> np.ndarray:
 def steps_of(start: Any, step: Any, n: int, d: np.dtype) -> np.ndarray:
     """start + i * step for i < n, in d."""
     if d.kind in "iu":
-        return (np.arange(n, dtype=np.int64) * int(step) + int(start)).astype(d)
+        whole_steps = np.arange(n)
+        if step != 1:
+            whole_steps *= int(step)
+        if start != 0:
+            whole_steps += int(start)
+        return whole_steps.astype(d, copy=False)
     if d.itemsize > 2 and float(start).is_integer() and float(step).is_integer() and abs(start) + abs(step) * n < 2**24:
-        return np.arange(n, dtype=np.float64).astype(d) * d.type(step) + d.type(start)      # exact in any order
+        exact = np.arange(n, dtype=d)       # in any order
+        if step != 1:
+            exact *= d.type(step)
+        if start != 0:
+            exact += d.type(start)
+        return exact
     # halves are computed in float32 and rounded
     work = np.dtype("f8") if d.itemsize >= 4 else np.dtype("f4")
     start, step = work.type(start), work.type(step)
@@ -71,8 +84,10 @@ def steps_of(start: Any, step: Any, n: int, d: np.dtype) -> np.ndarray:
     def element(first: Any, i: Any) -> np.ndarray:
         return cast(_fused(first, step, i, work), d) if d.itemsize == 2 else _fused(first, step, i, d)
 
-    out = np.empty(n, d)
     whole = n - n % (2 * lanes)
+    if whole == 0:
+        return element(start, np.arange(n))
+    out = np.empty(n, d)
     firsts = element(start, np.arange(0, whole, lanes))
     for lane in np.arange(lanes):
         if d.itemsize == 2:
@@ -127,26 +142,26 @@ def arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, out: Any 
         raise TypeError(f"arange() takes at most 3 positional arguments (start, end, step), got {len(args)}")
     if end is None:
         raise TypeError("arange() missing 1 required argument: 'end'")
-    start, end, step = (_number(v, "arange", n) for v, n in ((start, "start"), (end, "end"), (step, "step")))
+    start, end, step = _number(start, "arange", "start"), _number(end, "arange", "end"), _number(step, "arange", "step")
+    whole = isinstance(start, int) and isinstance(end, int) and isinstance(step, int)
     d = array_dtype(dtype, "arange")
     target = array_of(out).dtype if out is not None else d
     if target is None:
-        whole = all(isinstance(v, int) for v in (start, end, step))
-        target = np.dtype("i8") if whole else default_array_type()
+        target = _INT64 if whole else default_array_type()
     _refuse(target, "arange")
     _check_range(start, end, step)
     if target.kind in "iu":
         if int(step) == 0:
             raise ValueError(f"step must be nonzero: {step} is 0 as an integer. Give a floating dtype.")
-    if target == np.int64:
+    if target == _INT64:
         start, end, step = int(start), int(end), int(step)      # PyTorch counts the elements of int64 in integers
-    n = -((start - end) // step) if all(isinstance(v, int) for v in (start, end, step)) else math.ceil((end - start) / step)
-    if out is None and as_device(device) is META:
-        return filled((n,), target, None, device, requires_grad)
-    a = steps_of(start, step, n, target)
+        whole = True
+    n = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if out is not None:
-        return into(out, a, "arange", d)
-    return to_device(finish(a, requires_grad), device)
+        return into(out, steps_of(start, step, n, target), "arange", d)
+    if device is not None and as_device(device) is META:
+        return filled((n,), target, None, device, requires_grad)
+    return finish(steps_of(start, step, n, target), requires_grad)
 
 
 @public(method=False, out=False, differentiable=False, samples=lambda t: [call(0, 3), call(1, 2, 0.25)])
@@ -202,6 +217,8 @@ def spaced(start: Any, end: Any, n: int, d: np.dtype) -> np.ndarray:
     """n numbers from start to end, the second half counted back from the end so that both are exact."""
     if n == 1:
         return _as(np.array([start]), d)
+    if d.kind == "f" and d.itemsize >= 4:
+        return _spaced_floats(start.real, end.real, n, d)
     i = np.arange(n)
     back = n - 1 - i
     if d.kind in "iu":
@@ -212,14 +229,22 @@ def spaced(start: Any, end: Any, n: int, d: np.dtype) -> np.ndarray:
         return np.where(i < n // 2, low, high).astype(d)
     # start and end are rounded to d first; the narrow dtypes round after every operation
     first, last = _as(np.array(start), d), _as(np.array(end), d)
-    if d.kind == "c" or d.itemsize == 2:
-        count = np.asarray(n - 1).astype(d)
-        step = ((last - first) / (count if n > 1 else np.ones((), d))).astype(d)
-        low, high = first + step * i.astype(d), last - step * back.astype(d)
-    else:
-        step = ((last - first) / d.type(max(n - 1, 1))).astype(d)
-        low, high = _fused(first, step, i, d), _fused(last, -step, back, d)
+    count = np.asarray(n - 1).astype(d)
+    step = ((last - first) / (count if n > 1 else np.ones((), d))).astype(d)
+    low, high = first + step * i.astype(d), last - step * back.astype(d)
     return np.where(i < n // 2, low, high).astype(d)
+
+
+def _spaced_floats(start: float, end: float, n: int, d: np.dtype) -> np.ndarray:
+    """`spaced` for float32 and float64: products and sums are rounded together, as in `_fused`."""
+    first, last = d.type(start), d.type(end)
+    wide: Any = np.longdouble if d.itemsize == 8 else np.float64
+    step = wide((last - first) / d.type(max(n - 1, 1)))
+    half = n // 2
+    out = np.empty(n, d)
+    out[:half] = np.arange(half, dtype=wide) * step + wide(first)
+    out[half:] = wide(last) - np.arange(n - half - 1, -1, -1, dtype=wide) * step
+    return out
 
 
 def _as(a: np.ndarray, d: np.dtype) -> np.ndarray:
@@ -239,12 +264,11 @@ def linspace(start: Any, end: Any, steps: Any = None, *, out: Any = None, dtype:
     if is_meta(start) or is_meta(end):
         return _unknown_steps("linspace", steps, dtype)
     first, last, n, d = _spaced("linspace", start, end, steps, out, dtype, layout, pin_memory)
-    if out is None and as_device(device) is META:
-        return filled((n,), d, None, device, requires_grad)
-    a = spaced(first, last, n, d)
     if out is not None:
-        return into(out, a, "linspace", d if dtype is not None else None)
-    return to_device(finish(a, requires_grad), device)
+        return into(out, spaced(first, last, n, d), "linspace", d if dtype is not None else None)
+    if device is not None and as_device(device) is META:
+        return filled((n,), d, None, device, requires_grad)
+    return finish(spaced(first, last, n, d), requires_grad)
 
 
 @public(method=False, out=False, differentiable=False, samples=lambda t: [call(0, 2, 3), call(-1, 1, 5, base=2.0)])
