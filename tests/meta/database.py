@@ -22,7 +22,7 @@ import flambeau
 
 LIBRARIES = {"torch": torch, "flambeau": flambeau}
 # Strides are not compared: PyTorch's follow its FFT library, an intermediate stack, or the layout of a transposed solution
-OWN_STRIDES = re.compile(r"fft\..*|unravel_index|linalg\.solve(_ex)?")
+OWN_STRIDES = re.compile(r"fft\..*|unravel_index|linalg\.(solve(_ex|_triangular)?|lu_solve)")
 # Private, sparse or hardware-specific operators, and internals that no program calls
 SKIP = re.compile(r"jiterator_.*|torch\.ops\..*|ops\.aten\..*|sparse\..*|to_sparse|_(?!_).*|torch\._.*|.*_backward(_data)?|"
                   r"native_.*|torchbind.*|nn\.functional\.(scaled|grouped)_.*mm|slice|slice_scatter_aten|"

@@ -82,3 +82,24 @@ def test_a_meta_result_has_the_shape_and_dtype_of_the_computed_one(key):
         for x, y in zip(a, b, strict=True):
             assert (tuple(x.shape), x.dtype) == (tuple(y.shape), y.dtype), f"{key} sample {i}"
             assert y.is_meta, f"{key} sample {i}"
+
+
+# Where what is wrong is a value, or where the size of the result is unknown before the arguments are looked at
+OF_VALUES = {
+    "bernoulli", "istft", "linalg.ldl_factor", "linalg.lu_factor", "multinomial", "nn.functional.binary_cross_entropy",
+    "nn.functional.ctc_loss", "nn.functional.embedding", "nn.functional.gaussian_nll_loss", "nn.functional.one_hot",
+    "nn.functional.multi_margin_loss", "nn.functional.multilabel_margin_loss", "normal", "poisson", "searchsorted", "take",
+    "gather", "scatter", "index_select", "unique", "unique_consecutive", "nn.functional.cross_entropy",
+    "nn.functional.nll_loss"}
+
+
+@pytest.mark.parametrize("key", [k for k in sorted(REGISTRY) if REGISTRY[k].errors and k not in OF_VALUES])
+def test_wrong_arguments_raise_as_with_values(key):
+    record = REGISTRY[key]
+    fn = S.public_callable(flambeau, key, record)
+    for sample, kind, _ in record.errors(S.Maker(flambeau, 1)):
+        args, kwargs = on_meta(sample.args), on_meta(sample.kwargs)
+        if any(t.is_meta for t in S.tensors([args, kwargs])):
+            with pytest.raises((kind, NotImplementedError)), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                fn(*args, **kwargs)

@@ -22,6 +22,7 @@ from .objects import (
     edge,
     extra_of,
     make,
+    memory_of,
     requires,
     shape_of,
 )
@@ -201,7 +202,9 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
             r = state.lazy(op, (a, b), None, CALL)
             if r is not NotImplemented:
                 return r
-            aa = array_of(t1)
+            aa = memory_of(t1)
+            if type(aa) is not state.array:        # meta, beside what is no number
+                return NotImplemented
         da = t1._dtype
         if da is None:
             da = aa.dtype
@@ -215,7 +218,9 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
                 r = state.lazy(op, (a, b), None, CALL)
                 if r is not NotImplemented:
                     return r
-                bb = array_of(t2)
+                bb = memory_of(t2)
+                if type(bb) is not state.array:        # meta, beside what is no number
+                    return NotImplemented
             db = t2._dtype
             if db is None:
                 db = bb.dtype
@@ -235,7 +240,9 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
             r = state.lazy(op, (a, b), None, CALL)
             if r is not NotImplemented:
                 return r
-            bb = array_of(t3)
+            bb = memory_of(t3)
+            if type(bb) is not state.array:        # meta, beside what is no number
+                return NotImplemented
         db = t3._dtype
         if db is None:
             db = bb.dtype

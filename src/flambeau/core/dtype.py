@@ -159,7 +159,7 @@ def as_device(value: Any) -> Device:
     if d.type == "cpu":
         return CPU if d.index is None else d
     if d.type == "meta":
-        return META if d.index is None else d
+        return META                         # of which there is one
     raise cuda_error(str(d))
 
 

@@ -90,7 +90,9 @@ def inplace_pointwise(op: Op, a: TensorBase, b: Any, two: bool) -> Any:
         r = state.lazy(op, (a, b) if two else (a,), None, INPLACE)
         if r is not NotImplemented:
             return r
-        aa = array_of(a)
+        aa = memory_of(a)
+        if type(aa) is not state.array:        # meta, beside what is no number
+            return NotImplemented
     da = a._dtype
     if da is None:
         da = aa.dtype

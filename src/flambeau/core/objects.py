@@ -179,6 +179,8 @@ def make_lazy(lazy: Any) -> TensorBase:
     t._lazy = lazy
     t._shape = lazy.shape
     t._dtype = lazy.dtype
+    if state.n_inference != 0 and inference_enabled():
+        t._inference = True
     return t
 
 

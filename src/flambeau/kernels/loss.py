@@ -49,7 +49,8 @@ def _classes(x_shape: tuple[int, ...]) -> tuple[int, int, int]:
     return x_shape[0], x_shape[1], prod(x_shape[2:])
 
 
-def _check_target(x_shape: tuple[int, ...], target: np.ndarray, weight: Optional) -> None:
+def check_target(x_shape: tuple[int, ...], target: np.ndarray, weight: Optional) -> None:
+    """Raise when the shapes of target and weight do not fit an input of shape x_shape; they may be Metas."""
     expected = x_shape[:1] + x_shape[2:] if len(x_shape) > 1 else ()
     if target.shape != expected:
         if len(x_shape) > 1 and target.ndim and target.shape[0] != x_shape[0]:
@@ -155,7 +156,7 @@ def nll_loss(
         n = len(target)
         loss = x.reshape(-1).take(plain).dot(_average(n, char, reduction == "mean"))
         return np.asarray(loss), np.asarray(n, x.dtype)
-    _check_target(x.shape, target, weight)
+    check_target(x.shape, target, weight)
     values = _wide(x)
     if x.size == 0:
         labels, positions, kept = np.zeros(0, np.int64), np.zeros(0, np.int64), None

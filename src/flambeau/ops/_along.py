@@ -60,10 +60,10 @@ PICK_ANY = primitive("pick_any", lambda a, index, dim: _pick(a, index, dim, True
                      self=lambda xp, g, index, self_shape, dim: xp.place_sum(g, index, self_shape, dim))
 
 
-def selection(name: str, kernel: Any, params: tuple, node: str | None = None) -> Op:
+def selection(name: str, kernel: Any, params: tuple, node: str | None = None, meta: Any = None) -> Op:
     """A primitive with outputs (values, indices) that picks one element of each line: params[...] has dim, keepdim."""
     return primitive(name, kernel, params=params, outputs=(True, False), node=node,
-                     meta=reduced(dim=len(params) - 2, keepdim=len(params) - 1, index=True), expr=KERNEL,
+                     meta=meta or reduced(index=True, empty=False), expr=KERNEL,
                      self=lambda xp, g, out1, self_shape, dim, keepdim: xp.place(g, out1, self_shape, dim, keepdim))
 
 

@@ -94,6 +94,9 @@ def infer(op: Any, inputs: Any, params: Any) -> Any:
     """The Meta of the result, or a list of them; NotImplemented for operands that the operator does not take."""
     if op.meta is not None:
         metas = [meta_of(t) for t in inputs]
+        check = getattr(op.meta, "check", None)
+        if check is not None:
+            _check(op, metas, params, check)
         return op.meta(metas, *(params or ())) if op.n_in < 0 else op.meta(*metas, *(params or ()))
     if op.view:
         return view_meta(op, meta_of(inputs[0]), params)
@@ -102,6 +105,13 @@ def infer(op: Any, inputs: Any, params: Any) -> Any:
     if op.dynamic_shape:
         raise needs_values(op.name)
     return _looked_up(op, inputs, params)
+
+
+def _check(op: Any, metas: list, params: Any, how: str) -> None:
+    """Run the kernel on single elements (see `checked` in `_shapes`), so that it refuses what it refuses."""
+    whole = how == "refuses empty" and metas[0].size == 0
+    shapes = [None if m is None else m.shape if whole else (1,) * m.ndim for m in metas]
+    _computed(op, [None if m is None else make(np.zeros(s, m.dtype)) for s, m in zip(shapes, metas, strict=True)], params)
 
 
 def view_meta(op: Any, m: Meta, params: Any) -> Meta:

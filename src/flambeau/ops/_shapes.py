@@ -24,6 +24,17 @@ BOOL, INT64, INT32 = np.dtype("?"), np.dtype("i8"), np.dtype("i4")
 Rule = Callable[..., Any]
 
 
+def checked(rule: Rule, empty: bool = True) -> Rule:
+    """The rule of an operator whose kernel also runs on single elements, for the errors that dtypes, dimensions and numbers
+    of dimensions raise; `empty=False`: on the input itself if that is empty, which the kernel refuses."""
+
+    def with_check(*args: Any, **kwargs: Any) -> Any:
+        return rule(*args, **kwargs)
+
+    with_check.__dict__["check"] = "elements" if empty else "refuses empty"
+    return with_check
+
+
 def needs_values(name: str) -> NotImplementedError:
     """The error of an operator whose result's size depends on values."""
     return NotImplementedError(
@@ -215,14 +226,14 @@ def broadcast(shapes: Sequence[tuple], name: str = "broadcast") -> tuple[int, ..
         raise broadcast_error(name, list(shapes)) from None
 
 
-def scalar(dtype: Callable[[np.dtype], np.dtype] = same) -> Rule:
-    """No dimensions: of everything. A dtype parameter counts."""
+def scalar(dtype: Callable[[np.dtype], np.dtype] = same, empty: bool = True) -> Rule:
+    """No dimensions: of everything, which must not be nothing with `empty=False`. A dtype parameter counts."""
 
     def rule(self: Meta, *params: Any) -> Meta:
         named = [p for p in params if isinstance(p, np.dtype)]
         return Meta((), named[0] if named else dtype(self.dtype))
 
-    return rule
+    return checked(rule, empty)
 
 
 def reduced(dtype: Callable[[np.dtype], np.dtype] = same, dim: int = 0, keepdim: int | None = 1, index: bool = False,
@@ -236,8 +247,6 @@ def reduced(dtype: Callable[[np.dtype], np.dtype] = same, dim: int = 0, keepdim:
     def rule(self: Meta, *params: Any) -> Any:
         over = params[dim] if dim < len(params) else None
         keep = bool(params[keepdim]) if keepdim is not None and keepdim < len(params) else False
-        if not empty:
-            _refuse_empty(self.shape, over)
         shape = _reduce.reduced_shape(self.shape, over, keep)
         named = [p for p in params if isinstance(p, np.dtype)]
         first = Meta(shape, named[0] if named else dtype(self.dtype))
@@ -245,14 +254,7 @@ def reduced(dtype: Callable[[np.dtype], np.dtype] = same, dim: int = 0, keepdim:
             return [Meta(shape, d(self.dtype)) for d in outputs]
         return [first, Meta(shape, INT64)] if index else first
 
-    return rule
-
-
-def _refuse_empty(shape: tuple, dim: Any) -> None:
-    axes = _reduce.reduced_axes(dim, len(shape))
-    for axis in range(len(shape)) if axes is None else axes:
-        if shape and shape[axis] == 0 and (axes is not None or 0 in shape):
-            raise IndexError(f"Expected reduction dim {axis} to have non-zero size, but the shape is {list(shape)}")
+    return checked(rule, empty)
 
 
 def loss(n: int, reduction: int = -1, weighted: bool = False) -> Rule:

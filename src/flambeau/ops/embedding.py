@@ -17,7 +17,7 @@ from flambeau.core.state import set_grad_enabled
 from flambeau.kernels import embedding as kernel
 
 from ._args import tensor
-from ._lazy import is_meta
+from ._lazy import is_meta, standing_for
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 
@@ -161,19 +161,26 @@ def _embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_f
 # --------------------------------------------------------------------------------- bags
 
 
+def _check_bags(input: TensorBase, offsets: Any) -> None:
+    """Refuse what does not name bags."""
+    n_dims = len(shape_of(input))
+    if n_dims == 2:
+        if offsets is not None:
+            raise ValueError("embedding_bag: with a 2D input each row is one bag, and offsets has to be None; it "
+                             f"is of type {type(offsets)}. Flatten the input to give the bags by offsets.")
+        return
+    if n_dims != 1:
+        raise ValueError(f"embedding_bag: input has to be 1D or 2D, and has {n_dims} dimensions")
+    if offsets is None or len(shape_of(offsets)) != 1:
+        got = None if offsets is None else f"dimension {len(shape_of(offsets))}"
+        raise ValueError(f"offsets has to be a 1D Tensor but got {got}: it gives where each bag begins in a 1D input")
+
+
 def _bags(input: TensorBase, offsets: Any, include_last: bool) -> tuple[np.ndarray, np.ndarray, int]:
     """(indices in one row, the bag of each, number of bags)."""
     values = array_of(input)
     if values.ndim == 2:
-        if offsets is not None:
-            raise ValueError("embedding_bag: with a 2D input each row is one bag, and offsets has to be None; it "
-                             f"is of type {type(offsets)}. Flatten the input to give the bags by offsets.")
         return values.reshape(-1), np.repeat(np.arange(len(values)), values.shape[1]), len(values)
-    if values.ndim != 1:
-        raise ValueError(f"embedding_bag: input has to be 1D or 2D, and has {values.ndim} dimensions")
-    if offsets is None or len(shape_of(offsets)) != 1:
-        got = None if offsets is None else f"dimension {len(shape_of(offsets))}"
-        raise ValueError(f"offsets has to be a 1D Tensor but got {got}: it gives where each bag begins in a 1D input")
     starts = array_of(offsets).astype(np.int64)
     if starts.size and starts[0] != 0:
         raise RuntimeError("embedding_bag: offsets[0] has to be 0, because the first bag starts with the first "
@@ -204,13 +211,7 @@ def _best_rows(rows: np.ndarray, bag: np.ndarray, n_bags: int) -> tuple[np.ndarr
     return best, counts == 0
 
 
-def _bags_shape(input: Meta, weight: Meta, offsets: Any = None, *args: Any, include_last_offset: bool = False,
-                **kwargs: Any) -> Meta:
-    n_bags = input.shape[0] if input.ndim == 2 or offsets is None else offsets.shape[0] - bool(include_last_offset)
-    return Meta((n_bags, weight.shape[1]), weight.dtype)
-
-
-@public(namespaces=("nn.functional",), method=False, out=False, meta=_bags_shape, samples=lambda t: [
+@public(namespaces=("nn.functional",), method=False, out=False, samples=lambda t: [
     call(_indices(t, 2, 3), t(5, 3)), call(_indices(t, 5), t(5, 3), t(values=[0, 2, 2], dtype="int64", grad=False),
         mode="sum"),
     call(_indices(t, 2, 3), t(5, 3), mode="sum", per_sample_weights=t(2, 3)),
@@ -253,6 +254,11 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
     if mode == "max" and scale_grad_by_freq:
         raise RuntimeError("embedding_bag: max mode does not support scale_grad_by_freq. Use mode='sum' or 'mean', "
                            "or leave it out.")
+    _check_bags(input, offsets)
+    if is_meta(weight):
+        n = shape_of(input)[0] if offsets is None else shape_of(offsets)[0] - bool(include_last_offset)
+        given = [t for t in (weight, per_sample_weights) if t is not None]
+        return standing_for(given, Meta((n, shape_of(weight)[1]), dtype_of(weight)), "embedding_bag")
     values, bag, n_bags = _bags(input, offsets, include_last_offset)
     padding = _padding(padding_idx, shape_of(weight)[0])
     if max_norm is not None:

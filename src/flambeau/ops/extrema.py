@@ -85,7 +85,7 @@ def _extreme_all(name: str, ufunc: np.ufunc, whole: Any) -> Any:
         reduce(a, None, None, out)
         return out
 
-    return primitive(f"{name}_all", kernel, node=f"{name.capitalize()}Backward1", meta=scalar(), expr=KERNEL,
+    return primitive(f"{name}_all", kernel, node=f"{name.capitalize()}Backward1", meta=scalar(empty=False), expr=KERNEL,
                      self=lambda xp, g, self, out: xp.share_all(g, self, out))
 
 

@@ -10,17 +10,22 @@ from flambeau.core.apply import apply_n
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, make_lazy, shape_of
 from flambeau.kernels import rearrange
 from flambeau.kernels import scatter as k
+from flambeau.kernels.layout import normalize_dim
 from flambeau.kernels.promotion import check_fits, number_dtype
 
 from ._args import tensor
 from ._lazy import is_meta
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
-from ._shapes import INT64, like, resized, shaped
+from ._shapes import INT64, checked, like, resized, shaped
+
+def _selected(self: Meta, index: Meta, dim: int) -> Meta:
+    return resized(self, normalize_dim(dim, self.ndim), index.size)
+
 
 INDEX_SELECT = primitive(
     "index_select", lambda a, index, dim: k.index_select(a, dim, index), inputs=("self", "index"), params=("dim",),
-    promotes=False, may_raise=True, meta=lambda self, index, dim: resized(self, dim, index.size), expr=KERNEL,
+    promotes=False, may_raise=True, meta=checked(_selected), expr=KERNEL,
     self=lambda xp, g, self_shape, index, dim: xp.index_select_backward(g, index, self_shape, dim))
 primitive("index_select_backward", lambda g, index, shape, dim: k.index_select_backward(g, shape, dim, index),
           inputs=("self", "index"), params=("shape", "dim"), promotes=False, meta=shaped(2),

@@ -307,7 +307,9 @@ def cartesian_prod(*tensors: Any) -> Any:
 
 
 def _combinations_shape(input: Meta, r: int = 2, with_replacement: bool = False) -> Meta:
-    n = input.shape[0] if input.ndim else 0
+    if input.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input.shape)}")
+    n = input.shape[0]
     return Meta((math.comb(n + r - 1 if with_replacement else n, r), r) if r else (0,), input.dtype)
 
 

@@ -62,7 +62,8 @@ def _matrix_norm(t: TensorBase, ord: Any, dim: Any, keepdim: bool) -> Any:
         rows, columns = columns, rows
     sums = _vector_norm(t, 1, columns, keepdim)
     left = rows - 1 if not keepdim and columns < rows else rows
-    return (ops.amax if ord > 0 else ops.amin)(sums, (left,), keepdim)
+    greatest = ops.amax if shape_of(sums)[left] else ops.sum        # of no sums: 0
+    return (greatest if ord > 0 else ops.amin)(sums, (left,), keepdim)
 
 
 def _converted(t: TensorBase, dtype: DType | None) -> TensorBase:

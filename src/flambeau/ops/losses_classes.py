@@ -38,6 +38,7 @@ def _nll(x: np.ndarray, target: np.ndarray, weight: Any, reduction: str, ignore_
 
 
 def _nll_shape(self: Meta, target: Meta, weight: Any, reduction: str, ignore_index: int) -> Meta:
+    kernel.check_target(self.shape, target, weight)
     return Meta(target.shape if reduction == "none" else (), self.dtype)
 
 

@@ -15,7 +15,7 @@ from ._args import sizes as as_sizes
 from ._args import tensor
 from ._meta import Meta, preserved
 from ._record import KERNEL, call, primitive, public
-from ._shapes import like
+from ._shapes import checked, like
 
 
 def _repeat_grad(xp: Any, g: Any, self_shape: Sequence[int], sizes: tuple) -> Any:
@@ -30,6 +30,9 @@ def _repeat_grad(xp: Any, g: Any, self_shape: Sequence[int], sizes: tuple) -> An
 
 
 def _repeated(self: Meta, sizes: tuple) -> Meta:
+    if len(sizes) < self.ndim:
+        raise RuntimeError("Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: "
+                           f"{len(sizes)} < {self.ndim}")
     shape = (1,) * (len(sizes) - self.ndim) + self.shape
     return Meta([n * k for n, k in zip(shape, sizes, strict=True)], self.dtype)
 
@@ -50,7 +53,7 @@ ROLL = primitive(
     "roll",
     rearrange.roll,
     params=("shifts", "dims"),
-    meta=like(),
+    meta=checked(like()),
     expr=KERNEL,
     self=lambda xp, g, shifts, dims: xp.roll(g, tuple([-s for s in shifts]), dims),
 )
@@ -58,7 +61,7 @@ ROT90 = primitive(
     "rot90",
     rearrange.rot90,
     params=("k", "dims"),
-    meta=_rotated,
+    meta=checked(_rotated),
     expr=KERNEL,
     node="Rot90Backward0",
     self=lambda xp, g, k, dims: xp.rot90(g, -k, dims),

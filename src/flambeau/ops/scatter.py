@@ -16,7 +16,7 @@ from ._lazy import is_meta, placed, standing_for
 from ._meta import Meta, meta_of
 from ._pointwise import to_dtype
 from ._record import KERNEL, call, composite, kernels, ops, primitive, public
-from ._shapes import like, shaped
+from ._shapes import checked, like, shaped
 
 kernels.shape = lambda a: a.shape
 ops.shape = shape_of
@@ -37,7 +37,7 @@ def _along(self: Meta, index: Meta, dim: int | None) -> Meta:
 
 
 GATHER = primitive("gather", lambda a, index, dim: k.gather(a, dim, index), inputs=("self", "index"), params=("dim",),
-                   promotes=False, may_raise=True, meta=_gathered, expr=KERNEL,
+                   promotes=False, may_raise=True, meta=checked(_gathered), expr=KERNEL,
                    self=lambda xp, g, self_shape, index, dim: xp.gather_backward(g, index, self_shape, dim))
 primitive("gather_backward", lambda g, index, shape, dim: k.gather_backward(g, shape, dim, index), inputs=("self", "index"),
           params=("shape", "dim"), promotes=False, meta=shaped(2), expr=KERNEL, node="ScatterAddBackward0",
@@ -64,17 +64,17 @@ primitive("corner", _corner, params=("shape",), meta=shaped(), expr=KERNEL,
 
 SCATTER = primitive(
     "scatter", lambda a, index, src, dim: k.scatter(a, dim, index, src), inputs=("self", "index", "src"), params=("dim",),
-    promotes=False, may_raise=True, meta=like(), expr=KERNEL,
+    promotes=False, may_raise=True, meta=checked(like()), expr=KERNEL,
     self=lambda xp, g, index, dim: xp.scatter_value(g, index, dim, 0),
     src=lambda xp, g, src_shape, index, dim: xp.corner_spread(xp.gather(g, index, dim), src_shape))
 SCATTER_VALUE = primitive(
     "scatter_value", lambda a, index, dim, value: k.scatter(a, dim, index, value), inputs=("self", "index"),
-    params=("dim", "value"), scalars=("value",), promotes=False, may_raise=True, meta=like(),
+    params=("dim", "value"), scalars=("value",), promotes=False, may_raise=True, meta=checked(like()),
     expr=KERNEL, node="ScatterBackward1",
     self=lambda xp, g, index, dim: xp.scatter_value(g, index, dim, 0))
 SCATTER_ADD = primitive(
     "scatter_add", lambda a, index, src, dim: k.scatter_add(a, dim, index, src), inputs=("self", "index", "src"),
-    params=("dim",), promotes=False, may_raise=True, meta=like(), expr=KERNEL,
+    params=("dim",), promotes=False, may_raise=True, meta=checked(like()), expr=KERNEL,
     self=lambda xp, g: g,
     src=lambda xp, g, src_shape, index, dim: xp.corner_spread(xp.gather(g, index, dim), src_shape))
 
@@ -134,7 +134,7 @@ def _reduce_joint(xp: Any, g: Any, needs: list, self: Any, index: Any, src: Any,
 
 
 SCATTER_REDUCE = primitive("scatter_reduce", _scatter_reduce, inputs=("self", "index", "src"),
-                           params=("dim", "reduce", "include_self"), promotes=False, may_raise=True, meta=like(),
+                           params=("dim", "reduce", "include_self"), promotes=False, may_raise=True, meta=checked(like()),
                            expr=KERNEL,
                            joint=_reduce_joint)
 

@@ -19,7 +19,7 @@ from ._meta import Meta
 from ._pointwise import no_derivative, to_dtype
 from ._record import KERNEL, call, primitive, public
 from ._return_types import return_type
-from ._shapes import INT32, INT64, always, fresh
+from ._shapes import INT32, INT64, always, checked, fresh
 from .ranges import linspace
 
 # --------------------------------------------------------------------------------- places in sorted sequences
@@ -31,7 +31,7 @@ def _positions(rows: Meta, values: Meta, sorter: Any, out_int32: bool, *_: Any) 
 SEARCHSORTED = primitive("searchsorted", lambda rows, values, sorter, out_int32, right, side:
                          k.searchsorted(rows, values, out_int32, right, side, sorter),
                          inputs=("sorted_sequence", "self", "sorter"), params=("out_int32", "right", "side"), promotes=False,
-                         differentiable=False, meta=_positions, expr=KERNEL)
+                         differentiable=False, meta=checked(_positions), expr=KERNEL)
 
 
 def _values(value: Any, like: TensorBase, name: str, argument: str) -> TensorBase:
@@ -109,7 +109,7 @@ BINCOUNT = primitive("bincount", k.bincount, inputs=("self", "weights"), params=
                      dynamic_shape=True, check_float=True, node="NotImplemented", expr=KERNEL,
                      weights=no_derivative("bincount"))
 HISTC = primitive("histc", h.histc, params=("bins", "min", "max"), node="HistcBackward0",
-                  meta=lambda self, bins, *_: Meta((bins,), self.dtype), expr=KERNEL, may_raise=True,
+                  meta=checked(lambda self, bins, *_: Meta((bins,), self.dtype)), expr=KERNEL, may_raise=True,
                   self=no_derivative("histc"))
 
 

@@ -13,7 +13,7 @@ from ._args import ndim, tensor
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 from ._return_types import return_types
-from ._shapes import INT64, always, like, resized, several
+from ._shapes import INT64, always, like, reduced, resized, several
 
 
 def _permuting(name: str, kernel: Any, params: tuple, meta: Any) -> Any:
@@ -30,9 +30,15 @@ def _topk_shape(self: Meta, k: int, dim: int, *_: Any) -> list:
     return [m, Meta(m.shape, INT64)]
 
 
+def _kth_shape(self: Meta, n: int, dim: int, keepdim: bool) -> list:
+    if not 1 <= n <= (self.shape[dim] if self.shape else 1):
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}: {n} of {list(self.shape)}")
+    return reduced(index=True)(self, dim, keepdim)
+
+
 SORT = _permuting("sort", k.sort, ("dim", "descending", "stable"), several(like(), like(always("i8"))))
 TOPK = _permuting("topk", k.topk, ("k", "dim", "largest", "sorted"), _topk_shape)
-KTHVALUE = selection("kthvalue", k.kthvalue, ("k", "dim", "keepdim"))
+KTHVALUE = selection("kthvalue", k.kthvalue, ("k", "dim", "keepdim"), meta=_kth_shape)
 ARGSORT = primitive("argsort", k.argsort, params=("dim", "descending", "stable"), differentiable=False,
                     meta=like(always("i8")), expr=KERNEL)
 

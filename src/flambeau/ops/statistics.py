@@ -287,7 +287,8 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
         line, axis = ops.reshape(input, (-1,)), 0
     else:
         axis = one_dim(dim, n_dims)
-        line = ops.reshape(input, (1,)) if n_dims == 0 else ops.transpose(input, axis, -1)
+        order = (*[d for d in range(n_dims) if d != axis], axis)
+        line = ops.reshape(input, (1,)) if n_dims == 0 else ops.permute(input, order)
     ordered = apply_n(SORT, [line], (ndim(line) - 1, False, True))[0]
     last = k.last_ranks(array_of(ordered), skip_nan)                    # (..., 1)
     ranks = ops.reshape(levels, (-1,)) * make(last.astype(a.dtype))
@@ -301,17 +302,16 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     if dim is None:
         found = ops.reshape(found, (n_levels, *((1,) * n_dims if keepdim else ())))
     else:
-        rest = ops.reshape(found, (n_levels,)) if n_dims == 0 else _front(found, axis, n_dims)
+        rest = ops.reshape(found, (n_levels,)) if n_dims == 0 else _front(ops.contiguous(found), axis, n_dims)
         found = rest if keepdim and n_dims else rest if n_dims == 0 else ops.squeeze_dim(rest, axis + 1)
     return found if ndim(levels) else ops.reshape(found, tuple(shape_of(found)[1:]))
 
 
 def _front(found: TensorBase, axis: int, n_dims: int) -> TensorBase:
-    """(..., q) with the reduced axis's place held by the last: as (q, ..., 1 at axis, ...)."""
+    """(..., q) without the reduced axis, as (q, ..., 1 at axis, ...)."""
     wide = ops.unsqueeze(found, n_dims)                                 # (..., q, 1)
     order = list(range(n_dims - 1))
-    order.insert(n_dims - 1, n_dims)
-    order[axis], order[n_dims - 1] = order[n_dims - 1], order[axis]
+    order.insert(axis, n_dims)
     return ops.permute(wide, (n_dims - 1, *order))
 
 
@@ -340,6 +340,8 @@ def _quantile_errors(t: Any) -> list:
 def _quantile_shape(input: Meta, q: Any, dim: int | None = None, keepdim: bool = False, *,
                     interpolation: str = "linear") -> Meta:
     levels = q.shape if isinstance(q, Meta) else np.shape(q)
+    k.check_quantile("quantile", input, np.zeros((1,) * len(levels), q.dtype) if isinstance(q, Meta) else q,
+                     interpolation)
     shape = (*levels, *r.reduced_shape(input.shape, dim, keepdim))
     return Meta(shape, input.dtype, in_order(shape, [*range(len(levels), len(shape)), *range(len(levels))]))
 

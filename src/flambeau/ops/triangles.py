@@ -18,13 +18,13 @@ from ._factory import array_dtype, to_device
 from ._meta import Meta
 from ._pointwise import to_dtype
 from ._record import KERNEL, call, ops, primitive, public
-from ._shapes import like
+from ._shapes import checked, like
 
 # --------------------------------------------------------------------------------- triangles
 
-TRIL = primitive("tril", k.tril, params=("diagonal",), meta=like(),
+TRIL = primitive("tril", k.tril, params=("diagonal",), meta=checked(like()),
 expr=KERNEL, self=lambda xp, g, diagonal: xp.tril(g, diagonal))
-TRIU = primitive("triu", k.triu, params=("diagonal",), meta=like(),
+TRIU = primitive("triu", k.triu, params=("diagonal",), meta=checked(like()),
 expr=KERNEL, self=lambda xp, g, diagonal: xp.triu(g, diagonal))
 
 
@@ -95,6 +95,8 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
 
 def _embedded(self: Meta, offset: int, dim1: int, dim2: int) -> Meta:
     first, second = (one_dim(d, self.ndim + 1) for d in (dim1, dim2))
+    if first == second:
+        raise RuntimeError(f"diagonal dimensions cannot be identical: {dim1}, {dim2}")
     shape = list(self.shape[:-1])
     for d in sorted((first, second)):
         shape.insert(d, self.shape[-1] + abs(offset))
