@@ -11,7 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from .pointwise import F32, HALVES, ONES, ZEROS, drop, keep, new, not_implemented, scalar, steps, wide
+from .pointwise import (
+    F32,
+    F64,
+    HALVES,
+    LARGE,
+    ONES,
+    ZEROS,
+    drop,
+    elementwise,
+    keep,
+    limit,
+    new,
+    not_implemented,
+    scalar,
+    select,
+    steps,
+    wide,
+)
 from .scipy_special import special
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -35,15 +52,20 @@ def _ordered(a: np.ndarray) -> None:
 
 
 def relu(a: np.ndarray) -> np.ndarray:
-    if a.dtype is F32:
+    if a.dtype is F32 and a.size < LARGE:
         return np.maximum(a, _ZERO32)
     _ordered(a)
+    if a.dtype is F32 or a.dtype is F64:
+        return limit(a, 0, math.inf, new(a))
     return np.maximum(a, ZEROS[a.dtype])
 
 
 def relu_into(a: np.ndarray, out: np.ndarray) -> None:
     _ordered(a)
-    np.maximum(a, ZEROS[a.dtype], out=out)
+    if a.dtype is F32 or a.dtype is F64:
+        limit(a, 0, math.inf, out)
+    else:
+        np.maximum(a, ZEROS[a.dtype], out=out)
 
 
 relu.into = relu_into                                                         # type: ignore[attr-defined]
@@ -54,56 +76,53 @@ def relu_backward(g: np.ndarray, out: np.ndarray) -> np.ndarray:
     return drop(g, np.asarray(np.less_equal(out, ZEROS[out.dtype])))
 
 
-@wide
+@elementwise
 def leaky_relu(a: np.ndarray, slope: float) -> np.ndarray:
     floats("leaky_relu_cpu", a)
     t = np.multiply(a, scalar(slope, a.dtype), new(a))
     if 0 <= slope <= 1:
         return np.maximum(a, t, out=t)
-    return np.where(np.greater(a, ZEROS[a.dtype]), a, t)
+    return select(np.greater(a, ZEROS[a.dtype]), a, t)
 
 
-@wide
+@elementwise
 def leaky_relu_backward(g: np.ndarray, a: np.ndarray, slope: float) -> np.ndarray:
-    t = np.multiply(g, scalar(slope, g.dtype), new(g))
-    np.copyto(t, g, where=np.greater(a, ZEROS[a.dtype]))
-    return t
+    return select(np.greater(a, ZEROS[a.dtype]), g, np.multiply(g, scalar(slope, g.dtype)))
 
 
-@wide
+@elementwise
 def elu(a: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.ndarray:
     """scale * (a if a > 0 else alpha * (exp(input_scale * a) - 1))"""
     floats("elu_cpu", a)
     d = a.dtype
-    t = np.minimum(a, ZEROS[d], out=new(a))
+    t = limit(a, -math.inf, 0, new(a))
     if input_scale != 1:
         np.multiply(t, scalar(input_scale, d), t)
     np.expm1(t, t)
     if alpha * scale != 1:
         np.multiply(t, scalar(alpha * scale, d), t)
-    positive = np.maximum(a, ZEROS[d])
+    positive = limit(a, 0, math.inf)
     if scale != 1:
         positive = np.multiply(positive, scalar(scale, d))
     return np.add(t, positive, t)
 
 
-@wide
+@elementwise
 def elu_backward(g: np.ndarray, a: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.ndarray:
     d = a.dtype
-    t = np.minimum(a, ZEROS[d], out=new(a))
+    t = limit(a, -math.inf, 0, new(a))
     if input_scale != 1:
         np.multiply(t, scalar(input_scale, d), t)
     np.exp(t, t)
     np.multiply(t, scalar(alpha * scale * input_scale, d), t)
-    np.copyto(t, scalar(scale, d), where=np.greater(a, ZEROS[d]))
-    return np.multiply(t, g, t)
+    return np.multiply(select(np.greater(a, ZEROS[d]), scalar(scale, d), t), g)
 
 
 def erf(a: np.ndarray) -> np.ndarray:
     return special("erf")(a)
 
 
-@wide
+@elementwise
 def gelu(a: np.ndarray, approximate: str) -> np.ndarray:
     floats("GeluKernelImpl", a)
     d = a.dtype
@@ -122,7 +141,7 @@ def gelu(a: np.ndarray, approximate: str) -> np.ndarray:
     return np.multiply(t, a, t)
 
 
-@wide
+@elementwise
 def gelu_backward(g: np.ndarray, a: np.ndarray, approximate: str) -> np.ndarray:
     d = a.dtype
     t, u = np.empty_like(a), np.empty_like(a)
@@ -169,7 +188,7 @@ def silu(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     return np.true_divide(a, out, out)
 
 
-@wide
+@elementwise
 def silu_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     """g s (1 + a (1 - s)), s = sigmoid(a)"""
     d = a.dtype
@@ -184,18 +203,19 @@ def silu_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
 
 
 def _tanh_softplus(a: np.ndarray) -> np.ndarray:
-    return np.tanh(np.logaddexp(a, ZEROS[a.dtype]))
+    return np.tanh(np.log1p(np.exp(a)))
 
 
 @steps
 def mish(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     floats("mish_cpu", a)
-    out = np.logaddexp(a, ZEROS[a.dtype], out)
+    out = np.exp(a, out)
+    np.log1p(out, out)
     np.tanh(out, out)
     return np.multiply(out, a, out)
 
 
-@wide
+@elementwise
 def mish_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     """g (t + a sigmoid(a) (1 - t^2)), t = tanh(softplus(a))"""
     t = np.asarray(_tanh_softplus(a))
@@ -206,7 +226,7 @@ def mish_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     return np.multiply(s, g, s)
 
 
-@wide
+@elementwise
 def softplus(a: np.ndarray, beta: float, threshold: float) -> np.ndarray:
     floats("softplus_cpu", a)
     d = a.dtype
@@ -216,18 +236,15 @@ def softplus(a: np.ndarray, beta: float, threshold: float) -> np.ndarray:
     np.log1p(t, t)
     if beta != 1:
         np.true_divide(t, scalar(beta, d), t)
-    np.copyto(t, a, where=linear)
-    return t
+    return select(linear, a, t)
 
 
-@wide
+@elementwise
 def softplus_backward(g: np.ndarray, a: np.ndarray, beta: float, threshold: float) -> np.ndarray:
     d = a.dtype
     t = np.multiply(a, scalar(beta, d), new(a))
     linear = np.greater(t, scalar(threshold, d))
-    _sigmoid(t, t)
-    np.copyto(t, ONES[d], where=linear)
-    return np.multiply(t, g, t)
+    return np.multiply(select(linear, ONES[d], _sigmoid(t, t)), g)
 
 
 @steps
@@ -241,7 +258,7 @@ def log_sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     return np.subtract(np.minimum(a, ZEROS[a.dtype]), out, out)
 
 
-@wide
+@elementwise
 def log_sigmoid_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     """g sigmoid(-a)"""
     t = np.exp(a, new(a))
@@ -256,8 +273,7 @@ def hardtanh(a: np.ndarray, low: Any, high: Any) -> np.ndarray:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
     if a.dtype.kind == "c":
         raise not_implemented("hardtanh_cpu", a)
-    x = np.maximum(a, scalar(low, a.dtype), out=new(a))
-    return np.minimum(x, scalar(high, a.dtype), out=x)
+    return limit(a, low, high, new(a))
 
 
 def hardtanh_backward(g: np.ndarray, a: np.ndarray, low: Any, high: Any) -> np.ndarray:
@@ -271,12 +287,11 @@ def hardsigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     floats("hardsigmoid_cpu", a)
     d = a.dtype
     out = np.add(a, scalar(3, d), out)
-    np.maximum(out, ZEROS[d], out=out)
-    np.minimum(out, scalar(6, d), out=out)
+    limit(out, 0, 6, out)
     return np.true_divide(out, scalar(6, d), out)
 
 
-@wide
+@elementwise
 def hardsigmoid_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     d = a.dtype
     inside = np.asarray((a > scalar(-3, d)) & (a < scalar(3, d)))
@@ -288,61 +303,56 @@ def hardswish(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     floats("hardswish_cpu", a)
     d = a.dtype
     out = np.add(a, scalar(3, d), out)
-    np.maximum(out, ZEROS[d], out=out)
-    np.minimum(out, scalar(6, d), out=out)
+    limit(out, 0, 6, out)
     np.multiply(out, a, out)
     return np.true_divide(out, scalar(6, d), out)
 
 
-@wide
+@elementwise
 def hardswish_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     """0 up to -3, g from 3, and g (a / 3 + 1/2) between."""
     d = a.dtype
     t = np.true_divide(a, scalar(3, d), new(a))
     np.add(t, HALVES[d], t)
-    np.copyto(t, ONES[d], where=np.greater_equal(a, scalar(3, d)))
-    np.multiply(t, g, t)
+    t = np.multiply(select(np.greater_equal(a, scalar(3, d)), ONES[d], t), g)
     return drop(t, np.asarray(np.less_equal(a, scalar(-3, d))))
 
 
-@wide
+@elementwise
 def softshrink(a: np.ndarray, lambd: float) -> np.ndarray:
     floats("softshrink_cpu", a)
-    c = scalar(lambd, a.dtype)
-    return np.where(a > c, a - c, np.where(a < -c, a + c, a * ZEROS[a.dtype]))
+    return np.subtract(a, limit(a, -lambd, lambd))
 
 
-@wide
+@elementwise
 def hardshrink(a: np.ndarray, lambd: float) -> np.ndarray:
     floats("hardshrink_cpu", a)
-    c = scalar(lambd, a.dtype)
-    return np.where((a >= -c) & (a <= c), ZEROS[a.dtype], a)
+    return drop(a, np.asarray(np.less_equal(np.absolute(a), scalar(lambd, a.dtype))))
 
 
-@wide
+@elementwise
 def shrink_backward(g: np.ndarray, a: np.ndarray, lambd: float) -> np.ndarray:
-    c = scalar(lambd, a.dtype)
-    return keep(g, np.asarray((a < -c) | (a > c)))
+    return keep(g, np.asarray(np.greater(np.absolute(a), scalar(lambd, a.dtype))))
 
 
-def threshold(a: np.ndarray, limit: Any, value: Any) -> np.ndarray:
+def threshold(a: np.ndarray, bound: Any, value: Any) -> np.ndarray:
     if a.dtype.kind in "bc":
         raise not_implemented("threshold_cpu", a)
-    return np.where(np.less_equal(a, scalar(limit, a.dtype)), scalar(value, a.dtype), a)
+    return select(np.less_equal(a, scalar(bound, a.dtype)), scalar(value, a.dtype), a)
 
 
-def threshold_backward(g: np.ndarray, a: np.ndarray, limit: Any) -> np.ndarray:
-    return drop(g, np.asarray(np.less_equal(a, scalar(limit, a.dtype))))
+def threshold_backward(g: np.ndarray, a: np.ndarray, bound: Any) -> np.ndarray:
+    return drop(g, np.asarray(np.less_equal(a, scalar(bound, a.dtype))))
 
 
-@wide
+@elementwise
 def prelu(a: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    return np.where(np.greater(a, ZEROS[a.dtype]), a, a * weight)
+    return select(np.greater(a, ZEROS[a.dtype]), a, a * weight)
 
 
-@wide
+@elementwise
 def prelu_backward(g: np.ndarray, a: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    return np.where(np.greater(a, ZEROS[a.dtype]), g, g * weight)
+    return select(np.greater(a, ZEROS[a.dtype]), g, g * weight)
 
 
 @wide

@@ -29,6 +29,9 @@ def _constants(value: float) -> dict[np.dtype, np.ndarray]:
 
 ZEROS, ONES, TWOS, HALVES = _constants(0), _constants(1), _constants(2), _constants(0.5)
 _SMALL = 256                # elements up to which np.putmask beats bit masks
+LARGE = 1 << 18             # elements above which a kernel of several passes works a block at a time
+BLOCK = 1 << 16
+_clip = getattr(np._core.umath, "clip", np.clip)      # the ufunc, without a Python function around it
 _BITS = {1: np.dtype("int8"), 2: np.dtype("int16"), 4: np.dtype("int32"), 8: INT64}
 
 
@@ -74,6 +77,68 @@ def wide(kernel: Callable) -> Callable:
         return narrow(kernel(a.astype(F32), *rest), d)
 
     return run
+
+
+def elementwise(kernel: Callable) -> Callable:
+    """`wide` for a kernel of which each element of the result depends on the same element of every array.
+
+    Large arrays are computed a block at a time: the passes of the kernel then find the block in the cache (twice as fast for
+    eight million elements, no slower for one).
+    """
+
+    @functools.wraps(kernel)
+    def run(a: np.ndarray, *rest: Any) -> Any:
+        d = a.dtype
+        if a.size > LARGE:
+            return in_blocks(widened, a, *rest)
+        if d is F32 or d is F64 or not (d is F16 or d is BFLOAT16):
+            return kernel(a, *rest)
+        return widened(a, *rest)
+
+    widened = wide(kernel)
+    return run
+
+
+def in_blocks(kernel: Callable, a: np.ndarray, *rest: Any) -> np.ndarray:
+    """kernel(a, *rest), elementwise, a block at a time where all arrays among them have a's shape and order."""
+    order = "C" if a.flags.c_contiguous else "F"
+    arrays = [r for r in (a, *rest) if isinstance(r, np.ndarray) and r.ndim]
+    if not all(r.shape == a.shape and r.flags[order + "_CONTIGUOUS"] for r in arrays):
+        return kernel(a, *rest)
+    flat = [r.reshape(-1, order=order) if isinstance(r, np.ndarray) and r.ndim else None for r in (a, *rest)]
+    out = None
+    for start in range(0, a.size, BLOCK):
+        stop = start + BLOCK
+        part = kernel(*[r if f is None else f[start:stop] for f, r in zip(flat, (a, *rest), strict=True)])
+        if out is None:
+            out = np.empty(a.size, part.dtype)
+        out[start:stop] = part
+    assert out is not None
+    return out.reshape(a.shape, order=order)
+
+
+def select(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a where mask, else b, of one dtype; they broadcast. See `keep` for why large arrays are not left to np.where."""
+    bits = _BITS.get(a.dtype.itemsize)
+    if bits is None or mask.size <= _SMALL or a.dtype is not b.dtype:
+        return np.where(mask, a, b)
+    y = b.view(bits)
+    t = np.bitwise_xor(a.view(bits), y)
+    choice = np.negative(mask.view(np.int8))
+    if t.shape == mask.shape:
+        np.bitwise_and(t, choice, t)
+    else:
+        t = np.bitwise_and(t, choice)
+    return np.bitwise_xor(t, y, t).view(a.dtype)
+
+
+def limit(a: np.ndarray, low: Any, high: Any, out: np.ndarray | None = None) -> np.ndarray:
+    """min(max(a, low), high) of floats, nan kept: four times as fast as np.maximum for large arrays and a number."""
+    d = a.dtype
+    if (d is F32 or d is F64) and low <= high:
+        return _clip(a, scalar(low, d), scalar(high, d), out)
+    x = np.maximum(a, scalar(low, d), out=out)
+    return np.minimum(x, scalar(high, d), out=x if isinstance(x, np.ndarray) else None)
 
 
 def narrow(x: Any, d: np.dtype) -> Any:
@@ -168,6 +233,9 @@ def steps(body: Callable) -> Callable:
 
     @functools.wraps(body)
     def kernel(a: np.ndarray) -> np.ndarray:
+        return whole(a) if a.size <= LARGE else in_blocks(whole, a)
+
+    def whole(a: np.ndarray) -> np.ndarray:
         d = a.dtype
         if d is F16 or d is BFLOAT16:
             w = a.astype(F32)
@@ -175,7 +243,7 @@ def steps(body: Callable) -> Callable:
         return body(a, new(a))
 
     def into(a: np.ndarray, out: np.ndarray) -> None:
-        if is_half(a):
+        if is_half(a) or a.size > LARGE:
             out[...] = kernel(a)
         elif out is a:
             out[...] = body(a, new(a))
