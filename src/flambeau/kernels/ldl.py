@@ -12,6 +12,8 @@ import math
 
 import numpy as np
 
+from flambeau.kernels.linalg import by_columns
+
 _ALPHA = (1 + math.sqrt(17)) / 8        # the growth of the elements is least for it
 
 
@@ -94,11 +96,6 @@ def factor(a: np.ndarray, hermitian: bool) -> tuple[np.ndarray, np.ndarray, np.n
         info[i] = _factor(m, pivots[i], hermitian)
     batch = a.shape[:-2]
     return by_columns(np.tril(flat).reshape(a.shape)), pivots.reshape(*batch, n), info.reshape(batch)
-
-
-def by_columns(a: np.ndarray) -> np.ndarray:
-    """Matrices stored by columns, as LAPACK leaves them."""
-    return np.swapaxes(np.ascontiguousarray(np.swapaxes(a, -2, -1)), -2, -1)
 
 
 def _solve(ld: np.ndarray, pivots: np.ndarray, x: np.ndarray, hermitian: bool) -> None:

@@ -38,6 +38,11 @@ def _batch(a: np.ndarray, i: int) -> str:
     return f" (Batch element {i}):" if a.ndim > 2 else ""
 
 
+def by_columns(a: np.ndarray) -> np.ndarray:
+    """The same matrices stored by columns, as LAPACK leaves them and PyTorch returns them."""
+    return np.swapaxes(np.ascontiguousarray(np.swapaxes(a, -2, -1)), -2, -1)
+
+
 def inv(a: np.ndarray) -> np.ndarray:
     """The inverses.
 
@@ -45,7 +50,7 @@ def inv(a: np.ndarray) -> np.ndarray:
         LinAlgError: a matrix is singular.
     """
     try:
-        return np.linalg.inv(a)
+        return by_columns(np.linalg.inv(a))
     except np.linalg.LinAlgError:
         i, k = first_zero_pivot(a) or (0, a.shape[-1])
         raise LinAlgError(
@@ -61,7 +66,7 @@ def solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         LinAlgError: a matrix is singular.
     """
     try:
-        return np.linalg.solve(a, b)
+        return by_columns(np.linalg.solve(a, b))
     except np.linalg.LinAlgError:
         i, _ = first_zero_pivot(a) or (0, 0)
         raise LinAlgError(f"torch.linalg.solve:{_batch(a, i)} The solver failed because the input matrix is singular. Use "
@@ -120,7 +125,7 @@ def cholesky(a: np.ndarray, upper: bool) -> np.ndarray:
         raise LinAlgError(
             f"linalg.cholesky:{_batch(a, i)} The input is not positive-definite (its leading minor of "
             f"order {k} is not). Add a small multiple of torch.eye to it, or use linalg.eigh.") from None
-    return np.ascontiguousarray(adjoint(low)) if upper else low
+    return by_columns(adjoint(low) if upper else low)
 
 
 def _factor(a: np.ndarray) -> np.ndarray:
@@ -149,7 +154,8 @@ def qr(a: np.ndarray, mode: str) -> tuple:
         q = np.zeros((*a.shape[:-2], m, k), a.dtype)
         q[..., range(k), range(k)] = 1
         return q, np.zeros((*a.shape[:-2], k, n), a.dtype)
-    return tuple(np.linalg.qr(a, mode))
+    q, r = np.linalg.qr(a, mode)
+    return by_columns(q), by_columns(r)
 
 
 def _converged(fn: Any, name: str, *args: Any) -> Any:
@@ -162,19 +168,21 @@ def _converged(fn: Any, name: str, *args: Any) -> Any:
 
 def eigh(a: np.ndarray, uplo: str) -> tuple:
     """Eigenvalues, ascending, and orthonormal eigenvectors of symmetric or Hermitian matrices, read from one triangle."""
-    return tuple(_converged(np.linalg.eigh, "linalg.eigh", a, uplo))
+    values, vectors = _converged(np.linalg.eigh, "linalg.eigh", a, uplo)
+    return values, by_columns(vectors)
 
 
 def eig(a: np.ndarray) -> tuple:
     """Complex eigenvalues and eigenvectors of length 1."""
     d = np.result_type(a.dtype, np.complex64)
     values, vectors = _converged(np.linalg.eig, "linalg.eig", a)
-    return values.astype(d), vectors.astype(d)
+    return values.astype(d), by_columns(vectors.astype(d))
 
 
 def svd(a: np.ndarray, full_matrices: bool) -> tuple:
     """u, s, vh with a = u @ diag(s) @ vh, s descending."""
-    return tuple(_converged(np.linalg.svd, "linalg.svd", a, full_matrices))
+    u, s, vh = _converged(np.linalg.svd, "linalg.svd", a, full_matrices)
+    return by_columns(u), s, by_columns(vh)
 
 
 def svdvals(a: np.ndarray) -> np.ndarray:

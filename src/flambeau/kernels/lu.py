@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from flambeau.kernels.linalg import by_columns
+
 
 def _size(a: np.ndarray) -> np.ndarray:
     """What LAPACK compares to choose a pivot."""
@@ -27,7 +29,7 @@ def factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         info[(info == 0) & (pivot == 0)] = i + 1
         out[:, i + 1:, i] /= np.where(pivot == 0, np.ones_like(pivot), pivot)[:, None]
         out[:, i + 1:, i + 1:] -= out[:, i + 1:, i, None] * out[:, None, i, i + 1:]
-    return out.reshape(a.shape), pivots.reshape(*batch, steps), info.reshape(batch)
+    return by_columns(out.reshape(a.shape)), pivots.reshape(*batch, steps), info.reshape(batch)
 
 
 def packed(a: np.ndarray) -> np.ndarray:

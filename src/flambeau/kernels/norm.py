@@ -22,6 +22,7 @@ from math import prod
 
 import numpy as np
 
+from flambeau.kernels.layout import is_contiguous
 from flambeau.kernels.sums import channel_dot, channel_sum, column_sum, row_dot, row_sum
 
 __all__ = [
@@ -213,6 +214,15 @@ def rms_norm_backward(
     return gx, gw
 
 
+def _laid_out(out: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """A result in x's shape and dtype: channels last as x is, else row-major."""
+    out = out.reshape(x.shape).astype(x.dtype, copy=False)
+    if out.flags.c_contiguous:
+        return out
+    name = {4: "channels_last", 5: "channels_last_3d"}.get(x.ndim)
+    return out if name is not None and is_contiguous(out, name) else np.ascontiguousarray(out)
+
+
 def group_norm(
     x: np.ndarray, groups: int, weight: Optional, bias: Optional, eps: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -235,7 +245,7 @@ def group_norm(
     xhat, mean, invstd = _normalise_rows(rows, eps)
     out = _affine(xhat.reshape(n, c, plane), _as(weight, dtype, c, 1), _as(bias, dtype, c, 1))
     stats = mean.reshape(n, groups), invstd.reshape(n, groups)
-    return (out.reshape(x.shape).astype(x.dtype, copy=False), *stats)
+    return (_laid_out(out, x), *stats)
 
 
 def group_norm_backward(
@@ -311,7 +321,7 @@ def _batch_norm(x, weight, bias, eps):
     out *= scale[:, None]
     if bias is not None:
         out += _as(bias, dtype, c, 1)
-    return out.reshape(x.shape).astype(x.dtype, copy=False), mean, invstd, squares, count
+    return _laid_out(out, x), mean, invstd, squares, count
 
 
 def batch_norm(x: np.ndarray, weight: Optional, bias: Optional, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -395,7 +405,7 @@ def batch_norm_eval(
     out *= scale[:, None]
     if bias is not None:
         out += _as(bias, dtype, c, 1)
-    return out.reshape(x.shape).astype(x.dtype, copy=False)
+    return _laid_out(out, x)
 
 
 def batch_norm_eval_backward(

@@ -17,6 +17,7 @@ import numpy as np
 from flambeau.kernels.random import exponential
 from flambeau.kernels.random_engine import MersenneTwister
 from flambeau.kernels.random_normal import next_normal
+from flambeau.kernels.sort import topk
 
 
 # -- multinomial -------------------------------------------------------------------------------------
@@ -48,12 +49,11 @@ def multinomial(
             "multinomial(): invalid multinomial distribution (sum of probabilities <= 0): a row is all zeros."
         )
     # The race: each category finishes at an exponential time of its rate; the first ones are the sample.
-    # (Among equal speeds, which only 16-bit floats have many of, PyTorch's order can differ from this one.)
     times = exponential(engine, probabilities.shape, 1.0, probabilities.dtype)
     speeds = np.divide(probabilities, times, dtype=probabilities.dtype)
     if num_samples == 1:
         return np.argmax(speeds, axis=-1, keepdims=True)
-    return np.argsort(-speeds, axis=-1, kind="stable")[..., :num_samples]
+    return topk(speeds, num_samples)[1]
 
 
 def _search(engine: MersenneTwister, row: np.ndarray, num_samples: int) -> np.ndarray:

@@ -142,7 +142,12 @@ def rot90(a: np.ndarray, k: int = 1, dims: Sequence[int] = (0, 1)) -> np.ndarray
         normalize_dim(axis, a.ndim)
     if (dims[0] - dims[1]) % a.ndim == 0:
         raise RuntimeError(f"expected rotation dims to be different, but got {dims[0]} and {dims[1]}")
-    return np.rot90(a, k, tuple(dims)).copy(order="C")
+    k %= 4
+    if k == 0:
+        return a.copy(order="C")
+    turned = np.empty_like(a)       # a copy turned over, whose dimensions are exchanged
+    turned[...] = np.flip(a, tuple(dims) if k == 2 else dims[k % 3])
+    return turned if k == 2 else turned.swapaxes(*dims)
 
 
 def repeat(a: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
@@ -159,7 +164,7 @@ def repeat(a: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
         )
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"Trying to create tensor with negative dimension: repeat sizes {list(sizes)}")
-    return np.tile(a, sizes)
+    return np.asarray(np.tile(a, sizes), order="C")
 
 
 def repeat_interleave(

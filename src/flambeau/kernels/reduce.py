@@ -184,7 +184,7 @@ def prod(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype 
     dtype = _sum_dtype(a) if dtype is None else np.dtype(dtype)
     if dtype != a.dtype and dtype.kind in "iub":
         a = a.astype(dtype)
-    return _reduce(np.multiply, a, reduced_axes(dim, a.ndim), dtype, keepdim)
+    return np.asarray(_reduce(np.multiply, a, reduced_axes(dim, a.ndim), dtype, keepdim), order="C")
 
 
 def nansum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype | None = None) -> np.ndarray:

@@ -204,7 +204,7 @@ def unique_consecutive(
         moved = np.moveaxis(a, axis, 0)
     n = len(moved)
     starts = _neighbours_differ(moved)
-    values = np.ascontiguousarray(np.moveaxis(moved[starts], 0, axis))
+    values = np.moveaxis(np.ascontiguousarray(moved[starts]), 0, axis)
     empty = np.empty(0, np.int64)
     inverse = empty
     if return_inverse:

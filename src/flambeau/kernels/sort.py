@@ -46,6 +46,15 @@ def take_last(a: np.ndarray, order: np.ndarray) -> np.ndarray:
     return np.take_along_axis(a, order, axis=-1)
 
 
+def like(out: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """Return out in the memory order of a, which has its shape."""
+    if a.flags.c_contiguous:
+        return dense(out)
+    ordered = np.empty_like(a, out.dtype)
+    ordered[...] = out
+    return ordered
+
+
 def dense(a: np.ndarray) -> np.ndarray:
     """Return a, or a contiguous copy (np.ascontiguousarray would make a 0-d array 1-D)."""
     return a if a.flags.c_contiguous else a.copy()
@@ -94,7 +103,7 @@ def sort(a: np.ndarray, dim: int = -1, descending: bool = False, stable: bool = 
     order = argsort_last(moved, descending)
     if not stable and not (a.ndim == 1 and a.size >= RADIX and a.dtype.kind in "iu" and not descending):
         order = unstable_order(sortable(moved), order)
-    return dense(take_last(moved, order).swapaxes(dim, -1)), dense(order.swapaxes(dim, -1))
+    return like(take_last(moved, order).swapaxes(dim, -1), a), like(order.swapaxes(dim, -1), a)
 
 
 def argsort(a: np.ndarray, dim: int = -1, descending: bool = False, stable: bool = True) -> np.ndarray:

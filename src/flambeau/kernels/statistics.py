@@ -44,7 +44,8 @@ def var_mean(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: boo
         center = center.squeeze() if axes is None else center.squeeze(axes)
         if axes is None:
             center = center.reshape(())
-    return np.asarray(out).astype(_real(a.dtype), copy=False), np.asarray(center).astype(a.dtype, copy=False)
+    return (np.asarray(out, order="C").astype(_real(a.dtype), copy=False),
+            np.asarray(center, order="C").astype(a.dtype, copy=False))
 
 
 def var(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: bool = False) -> np.ndarray:
@@ -64,7 +65,8 @@ def var(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: bool = F
         out = np.add.reduce(deviation, axes, None, None, keepdim)
         if type(out) is not np.ndarray:
             out = np.array(out)
-        return np.divide(out, max(0.0, n - correction), out)
+        out = np.divide(out, max(0.0, n - correction), out)
+        return out if out.flags.c_contiguous else out.copy()
     return var_mean(a, dim, correction, keepdim)[0]
 
 
@@ -306,6 +308,8 @@ def quantile(
         above = np.take_along_axis(ordered, np.ceil(ranks).astype(np.int64), axis=-1)
         step = above - values
         values = np.where(weight < 0.5, values + weight * step, above - step * (1 - weight))
+    if dim is not None and a.ndim > 1:
+        values = dense(values)
     out = np.moveaxis(values, -1, 0)  # (q, *rest)
     if dim is None or a.ndim == 0:
         out = out.reshape(len(out), *((1,) * a.ndim if keepdim else ()))

@@ -26,21 +26,40 @@ FFT = ("fft",)
 # --------------------------------------------------------------------------------- operators
 
 
+def _by_stride(strides: Sequence[int], dims: Sequence[int]) -> list[int]:
+    """Dimensions from the outermost in memory to the innermost."""
+    return sorted(dims, key=lambda d: -abs(strides[d]))
+
+
+def _laid_out(x: np.ndarray, order: Sequence[int], scale: float) -> np.ndarray:
+    """x, scaled, with its dimensions in this order in memory."""
+    if scale != 1:
+        x = x * x.dtype.type(scale)
+    turned = x.transpose(order)
+    return x if turned.flags.c_contiguous else np.ascontiguousarray(turned).transpose(np.argsort(order))
+
+
+def _order(a: np.ndarray, last: Sequence[int]) -> list[int]:
+    """PyTorch's memory order of a transform of a: the other dimensions as in a, then those transformed."""
+    return [*_by_stride(a.strides, [d for d in range(a.ndim) if d not in last]), *last]
+
+
 def _c2c(a: np.ndarray, dims: tuple, scale: float, forward: bool) -> np.ndarray:
     x = np.fft.fftn(a, axes=dims, norm="backward") if forward else np.fft.ifftn(a, axes=dims, norm="forward")
-    return x if scale == 1 else x * x.dtype.type(scale)
+    return _laid_out(x, _order(a, _by_stride(a.strides, dims)), scale)
 
 
 def _r2c(a: np.ndarray, dims: tuple, scale: float) -> np.ndarray:
     x = np.fft.rfftn(a, axes=dims, norm="backward")
-    return x if scale == 1 else x * x.dtype.type(scale)
+    return _laid_out(x, _order(a, [*_by_stride(a.strides, dims[:-1]), dims[-1]]), scale)
 
 
 def _c2r(a: np.ndarray, dims: tuple, scale: float, size: int) -> np.ndarray:
+    order = _order(a, _by_stride(a.strides, dims[:-1]))
     if len(dims) > 1:
         a = np.fft.ifftn(a, axes=dims[:-1], norm="forward")
     x = np.fft.irfft(a, n=size, axis=dims[-1], norm="forward")
-    return x if scale == 1 else x * x.dtype.type(scale)
+    return _laid_out(x, [*[d for d in order if d != dims[-1]], dims[-1]], scale)
 
 
 def _r2c_backward(xp: Any, g: Any, shape: tuple, dims: tuple, scale: float) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
+from flambeau.kernels.linalg import by_columns
 
 from ._args import ndim, tensor
 from ._lazy import evaluated, is_meta, standing_for
@@ -25,7 +26,7 @@ def _geqrf(a: np.ndarray) -> tuple:
     if a.size == 0:
         return a.copy(), np.zeros((*a.shape[:-2], min(m, n)), a.dtype)
     raw, tau = np.linalg.qr(a, mode="raw")
-    return np.ascontiguousarray(np.swapaxes(raw, -2, -1)), tau
+    return by_columns(np.swapaxes(raw, -2, -1)), tau
 
 
 def _geqrf_shape(self: Meta) -> list:
@@ -33,7 +34,7 @@ def _geqrf_shape(self: Meta) -> list:
 
 
 GEQRF = primitive("geqrf", _geqrf, outputs=(False, False), differentiable=False,
-                  meta=_geqrf_shape, expr=KERNEL)
+                  meta=_geqrf_shape, batch="leading", expr=KERNEL)
 
 
 @public(op=GEQRF, differentiable=False, samples=lambda t: [call(t(4, 3)), call(t(2, 3, 3)), call(t(2, 3)), call(t(3, 0))],

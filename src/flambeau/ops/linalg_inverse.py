@@ -74,7 +74,7 @@ def _solved(A: Meta, B: Meta, *_: Any) -> Meta:
 
 
 INV = primitive("linalg_inv", k.inv, node="LinalgInvExBackward0", may_raise=True,
-                meta=lambda self: columns(self.shape, self.dtype), expr=KERNEL,
+                meta=lambda self: columns(self.shape, self.dtype), batch="leading", expr=KERNEL,
                 self=lambda xp, g, out: -(xp.adjoint(out) @ g @ xp.adjoint(out)))
 
 
@@ -158,7 +158,7 @@ def _det_formula(xp: Any, g: Any, a: Any, out: Any) -> Any:
 
 
 DET = primitive("linalg_det", k.det, node="LinalgDetBackward0", meta=lambda self: Meta(self.shape[:-2], self.dtype),
-                expr=KERNEL,
+                batch="leading", expr=KERNEL,
                 self=lambda xp, g, self, out: _det_formula(xp, g, self, out))
 
 
@@ -199,7 +199,7 @@ def _slogdet_shape(self: Meta) -> list:
 
 
 SLOGDET = primitive("linalg_slogdet", k.slogdet, outputs=(True, True), node="LinalgSlogdetBackward0",
-                    meta=_slogdet_shape, expr=KERNEL,
+                    meta=_slogdet_shape, batch="leading", expr=KERNEL,
                     joint=lambda xp, g, self, out0: (_slogdet_backward(xp, g, self, out0),))
 
 
@@ -251,7 +251,7 @@ def _solve_backward(xp: Any, g: Any, needs: list, a: Any, out: Any) -> tuple:
 
 
 SOLVE = primitive("linalg_solve", k.solve, inputs=("A", "B"), node="LinalgSolveExBackward0", may_raise=True, meta=_solved,
-                  expr=KERNEL,
+                  batch="matrices", expr=KERNEL,
                   joint=lambda xp, g, needs, A, out: _solve_backward(xp, g, needs, A, out))
 
 
@@ -312,7 +312,7 @@ def _triangular_backward(xp: Any, g: Any, needs: list, a: Any, out: Any, upper: 
 
 SOLVE_TRIANGULAR = primitive(
     "solve_triangular", k.solve_triangular, inputs=("A", "B"), params=("upper", "unitriangular"),
-    node="LinalgSolveTriangularBackward0", meta=_solved, expr=KERNEL,
+    node="LinalgSolveTriangularBackward0", meta=_solved, batch="matrices", expr=KERNEL,
     joint=lambda xp, g, needs, A, out, upper, unitriangular: _triangular_backward(
         xp, g, needs, A, out, upper, unitriangular))
 
@@ -362,7 +362,7 @@ def _cholesky_backward(xp: Any, g: Any, out: Any, upper: bool) -> Any:
 
 CHOLESKY = primitive("linalg_cholesky", k.cholesky, params=("upper",), node="LinalgCholeskyExBackward0", may_raise=True,
                      meta=lambda self, upper: columns(self.shape, self.dtype),
-                     expr=KERNEL, self=lambda xp, g, out, upper: _cholesky_backward(xp, g, out, upper))
+                     batch="leading", expr=KERNEL, self=lambda xp, g, out, upper: _cholesky_backward(xp, g, out, upper))
 
 
 @public(op=CHOLESKY, namespaces=LINALG, method=False, samples=lambda t: [call(t(1, 1, low=0.5, high=2.0))],
@@ -410,7 +410,7 @@ def cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False) -> A
 
 def _cholesky_solve(b: np.ndarray, low: np.ndarray, upper: bool) -> np.ndarray:
     low = k.adjoint(low) if upper else low
-    return k.solve_triangular(k.adjoint(low), k.solve_triangular(low, b, False, False), True, False)
+    return k.by_columns(k.solve_triangular(k.adjoint(low), k.solve_triangular(low, b, False, False), True, False))
 
 
 def _cholesky_inverse(low: np.ndarray, upper: bool) -> np.ndarray:
@@ -429,10 +429,10 @@ def _cholesky_solve_backward(xp: Any, g: Any, needs: list, factor: Any, out: Any
 
 
 CHOLESKY_SOLVE = primitive("cholesky_solve", _cholesky_solve, inputs=("self", "L"), params=("upper",),
-                           meta=lambda self, L, upper: _solved(L, self), expr=KERNEL,
+                           meta=lambda self, L, upper: _solved(L, self), batch="matrices", expr=KERNEL,
                            joint=lambda xp, g, needs, L, out, upper: _cholesky_solve_backward(xp, g, needs, L, out, upper))
 CHOLESKY_INVERSE = primitive("cholesky_inverse", _cholesky_inverse, params=("upper",),
-                             meta=lambda self, upper: columns(self.shape, self.dtype), expr=KERNEL,
+                             meta=lambda self, upper: columns(self.shape, self.dtype), batch="leading", expr=KERNEL,
                              self=lambda xp, g, self, out, upper: -_of_factor(xp, out @ g @ out, self, upper))
 
 

@@ -180,4 +180,4 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Any:
     norms = _of_order(input, p, tuple([i for i in range(n) if i != d]), True, None)
     above = norms > maxnorm
     scale = ops.keep(maxnorm / (norms + 1e-7), above) + ops.cast(norms <= maxnorm, dtype_of(norms))
-    return input * scale
+    return ops.contiguous(input * scale)

@@ -110,7 +110,7 @@ LERP = primitive("lerp", _lerp, inputs=("self", "end", "weight"), pointwise=True
                  self=lambda xp, g, weight: g * xp.conj(1 - weight), end=lambda xp, g, weight: g * xp.conj(weight),
                  weight=lambda xp, g, self, end: g * xp.conj(end - self))
 LERP_SCALAR = primitive("lerp_scalar", _lerp_number, inputs=("self", "end"), params=("weight",), scalars=("weight",),
-                        meta=elementwise(2), expr=KERNEL, node="LerpBackward0",
+                        meta=elementwise(2), batch="pointwise", expr=KERNEL, node="LerpBackward0",
                         self=lambda xp, g, weight: g * _conj(1 - weight), end=lambda xp, g, weight: g * _conj(weight))
 
 
@@ -231,11 +231,15 @@ def _checked(value: Any, like: Any, name: str) -> Any:
 
 # --------------------------------------------------------------------------------- masked_fill
 
-MASKED_FILL = primitive("masked_fill", lambda a, mask, value: np.where(mask, scalar(value, a.dtype), a),
+def _filled(a: np.ndarray, mask: np.ndarray, value: Any) -> np.ndarray:
+    return np.asarray(np.where(mask, value, a), order="C")
+
+
+MASKED_FILL = primitive("masked_fill", lambda a, mask, value: _filled(a, mask, scalar(value, a.dtype)),
                         inputs=("self", "mask"), params=("value",), scalars=("value",), meta=elementwise(2, first=True),
                         expr="mask ? value : self",
                         self=lambda xp, g, mask: xp.drop(g, mask))
-MASKED_FILL_TENSOR = primitive("masked_fill_tensor", lambda a, mask, value: np.where(mask, cast(value, a.dtype), a),
+MASKED_FILL_TENSOR = primitive("masked_fill_tensor", lambda a, mask, value: _filled(a, mask, cast(value, a.dtype)),
                                inputs=("self", "mask", "value"), meta=elementwise(2, first=True),
                                expr="mask ? value : self", node="MaskedFillBackward1",
                                self=lambda xp, g, mask: xp.drop(g, mask), value=lambda xp, g, mask: xp.keep(g, mask))
