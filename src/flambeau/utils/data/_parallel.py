@@ -78,7 +78,8 @@ class ParallelBatches:
             index = next(self._indices)
         except StopIteration:
             return
-        self._pool.workers[number].send((_workers.FETCH, self._pass, self._n_sent, index))
+        worker = self._pool.workers[number]
+        worker.send((_workers.FETCH, self._pass, self._n_sent, index, worker.borrower.take_finished()))
         self._owner[self._n_sent] = number
         self._load[number] += 1
         self._n_sent += 1

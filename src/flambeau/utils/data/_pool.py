@@ -11,6 +11,7 @@ from multiprocessing import connection as _connection
 from typing import Any
 
 from . import _shared, _workers
+from ._lending import Borrower
 
 _END_S = 5.0            # how long workers may take to end before they are killed
 _ONE_BY_ONE_S = 0.02
@@ -37,6 +38,7 @@ class Worker:
         finally:
             theirs.close()
         self.channel = _shared.channel(self.connection)
+        self.borrower = Borrower()
         self.open = True                    # it takes commands
         self.reading = True                 # answers may still come
 
@@ -112,7 +114,7 @@ class Pool:
         worker = self.workers[number]
         try:
             if worker.connection.poll():
-                self.answers.append((number, _shared.receive(worker.connection, worker.channel)))
+                self.answers.append((number, _shared.receive(worker.connection, worker.channel, worker.borrower)))
                 return
         except (EOFError, ConnectionResetError):
             worker.reading = False
@@ -156,6 +158,6 @@ class Pool:
         for worker in alive:
             if worker.connection in ready:
                 try:
-                    _shared.receive(worker.connection, worker.channel, keep=False)
+                    _shared.receive(worker.connection, worker.channel, None)
                 except (EOFError, OSError):
                     worker.reading = False

@@ -4,18 +4,17 @@ A `Segment` is memory without a name (Linux: `memfd_create`). Its file descripto
 bytes over a Unix socket, so nothing is left behind when a process dies, and no size of `/dev/shm` limits it.
 Where the system has no such memory, arrays are pickled and cross the pipe.
 
-A tensor that `empty` made lies in a segment already; other arrays are copied into one segment for the batch.
+A tensor that `empty` made lies in a segment already; other arrays are copied into one segment for the batch. Segments
+are lent, and used again when the main process has dropped the batch: see `_lending`.
 """
 
 from __future__ import annotations
 
 import io
 import math
-import mmap
 import os
 import pickle
 import socket
-import sys
 import weakref
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -24,49 +23,36 @@ import numpy as np
 
 from flambeau.core.objects import array_of, make
 from flambeau.tensor import Tensor
+from flambeau.tensor._python import attributes
 
-AVAILABLE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
+from ._lending import Borrower, Lender
+from ._segment import AVAILABLE, Segment
+
 LARGE = 16384              # bytes: smaller arrays are pickled, which is cheaper than mapping memory
 MOST_MAPPED = 512          # batches of which this process keeps the sender's memory; later ones are copied out
 _ALIGNMENT = 64
 _FDS_A_MESSAGE = 200       # the kernel takes 253 in one message
-# mmap keeps a copy of the descriptor open, unless told not to
-_UNTRACKED: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
 
 _mapped: weakref.WeakSet = weakref.WeakSet()
 
 
-class Segment(mmap.mmap):
-    """Shared memory, with the descriptor by which another process maps it if this process made it."""
+# of this worker process; None in others, whose memory is given away
+_lender: list[Lender | None] = [None]
 
-    descriptor: int | None = None
 
-    @classmethod
-    def allocate(cls, size_bytes: int) -> Segment:
-        """New memory, zeroed."""
-        fd = os.memfd_create("flambeau")
-        try:
-            os.ftruncate(fd, size_bytes)
-            made = cls(fd, size_bytes)
-        except BaseException:
-            os.close(fd)
-            raise
-        made.descriptor = fd
-        weakref.finalize(made, os.close, fd).atexit = False
-        return made
+def lend_from(lender: Lender) -> None:
+    """Take the memory of batches from a lender, in this process."""
+    _lender[0] = lender
 
-    @classmethod
-    def at(cls, fd: int, size_bytes: int) -> Segment:
-        """The memory of a descriptor, which is closed."""
-        try:
-            return cls(fd, size_bytes, **_UNTRACKED)
-        finally:
-            os.close(fd)
+
+def _allocated(size_bytes: int) -> Segment:
+    lender = _lender[0]
+    return Segment.allocate(size_bytes) if lender is None else lender.allocate(size_bytes)
 
 
 def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array that another process can map."""
-    return np.ndarray(shape, dtype, Segment.allocate(max(1, math.prod(shape) * np.dtype(dtype).itemsize)))
+    """An array that another process can map, of any content."""
+    return np.ndarray(shape, dtype, _allocated(max(1, math.prod(shape) * np.dtype(dtype).itemsize)).buffer())
 
 
 def _segment_of(a: np.ndarray) -> Segment | None:
@@ -122,7 +108,7 @@ class _Pickler(pickle.Pickler):
                 raise RuntimeError(
                     "A non-leaf tensor which requires_grad cannot be sent to another process: its graph stays in "
                     "this one. Call detach() on it, in the data set or in collate_fn.")
-            if not obj.__dict__:
+            if not attributes(obj):
                 return _tensor, (array_of(obj), obj.requires_grad)
         elif kind is np.ndarray and AVAILABLE and obj.nbytes >= LARGE and not obj.dtype.hasobject:
             return self._array(obj)
@@ -141,7 +127,7 @@ class _Pickler(pickle.Pickler):
         """Copy what lay elsewhere into one new segment."""
         if not self.copied:
             return
-        segment = Segment.allocate(self.size_bytes)
+        segment = _allocated(self.size_bytes)
         for a, offset in self.copied:
             np.ndarray(a.shape, a.dtype, segment, offset, _dense(a))[...] = a
         self.segments[self._numbers[id(self._new)]] = segment
@@ -161,7 +147,7 @@ def _dense(a: np.ndarray) -> tuple[int, ...]:
 
 
 class _Unpickler(pickle.Unpickler):
-    segments: list[Segment]
+    segments: list[Any]
 
     def persistent_load(self, pid: Any) -> Any:
         return self.segments[pid]
@@ -180,28 +166,31 @@ class Message:
 
     def send(self, connection: Any, channel: socket.socket | None) -> None:
         """Write it; waits until the other process reads if it is large."""
-        sizes = [len(segment) for segment in self.segments]
-        connection.send_bytes(pickle.dumps((sizes, len(self.data))))
+        lender = _lender[0]
+        lent = [(None, True) if lender is None else lender.lend(segment) for segment in self.segments]
+        heads = [(token, len(segment), new) for (token, new), segment in zip(lent, self.segments, strict=True)]
+        connection.send_bytes(pickle.dumps((heads, [] if lender is None else lender.take_forgotten())))
         connection.send_bytes(self.data)
-        fds = [segment.descriptor for segment in self.segments if segment.descriptor is not None]
+        fds = [s.descriptor for s, (_, new) in zip(self.segments, lent, strict=True) if new and s.descriptor is not None]
         for i in range(0, len(fds), _FDS_A_MESSAGE):
             assert channel is not None
             socket.send_fds(channel, [b"s"], fds[i:i + _FDS_A_MESSAGE])
 
 
-def receive(connection: Any, channel: socket.socket | None, keep: bool = True) -> Any:
+def receive(connection: Any, channel: socket.socket | None, borrower: Borrower | None) -> Any:
     """The object of the next message.
 
     Args:
-        keep: False drops it unread (and answers None).
+        borrower: keeps the memory that is lent; None drops the message unread (and answers None).
 
     Raises:
         EOFError, OSError: the sender has gone.
     """
-    sizes, _ = pickle.loads(connection.recv_bytes())
+    heads, forgotten = pickle.loads(connection.recv_bytes())
     data = connection.recv_bytes()
+    n_new = sum(new for _, _, new in heads)
     fds: list[int] = []
-    while len(fds) < len(sizes):
+    while len(fds) < n_new:
         assert channel is not None
         byte, found, _, _ = socket.recv_fds(channel, 1, _FDS_A_MESSAGE)
         if not byte:
@@ -209,17 +198,31 @@ def receive(connection: Any, channel: socket.socket | None, keep: bool = True) -
         if len(found) == 0:
             raise OSError("the batch's shared memory was lost: too many open files in this process (see ulimit -n)")
         fds.extend(found)
-    if not keep:
+    if borrower is None:
         for fd in fds:
             os.close(fd)
         return None
     unpickler = _Unpickler(io.BytesIO(data))
-    unpickler.segments = [Segment.at(fd, size) for fd, size in zip(fds, sizes, strict=True)]
-    if len(_mapped) + len(fds) > MOST_MAPPED:     # before Python 3.13 each holds a descriptor
-        unpickler.segments = [bytearray(segment) for segment in unpickler.segments]  # type: ignore[misc]
-    else:
-        _mapped.update(unpickler.segments)
+    unpickler.segments = _buffers(heads, fds, borrower)
+    borrower.forget(forgotten)
     return unpickler.load()
+
+
+def _buffers(heads: list, fds: list[int], borrower: Borrower) -> list:
+    """The memory of a message's arrays."""
+    crowded = len(_mapped) + len(fds) > MOST_MAPPED     # before Python 3.13 each holds a descriptor
+    rest = iter(fds)
+    found: list[Any] = []
+    for token, size, new in heads:
+        segment = Segment.at(next(rest), size) if new else borrower.maps[token]
+        if token is not None:
+            found.append(borrower.hold(token, segment))
+        elif crowded:
+            found.append(bytearray(segment))
+        else:
+            _mapped.add(segment)
+            found.append(segment)
+    return found
 
 
 def channel(connection: Any) -> socket.socket | None:

@@ -26,6 +26,7 @@ import flambeau
 
 from . import _shared
 from ._fetch import MapFetcher, StreamFetcher
+from ._lending import Lender
 from ._utils import worker as _info
 
 RESET, FETCH = "reset", "fetch"
@@ -160,6 +161,8 @@ def _listen(connection: Any) -> _Commands:
 
 def _work(plan: Plan, worker_id: int, commands: _Commands, send: Callable) -> None:
     where = f"in DataLoader worker process {worker_id}"
+    lender = Lender()
+    _shared.lend_from(lender)
     flambeau.set_num_threads(1)
     seed = plan.base_seed + worker_id
     random.seed(seed)
@@ -184,7 +187,8 @@ def _work(plan: Plan, worker_id: int, commands: _Commands, send: Callable) -> No
                     failure = Failure(error, where)
             ended = False
             continue
-        _, pass_number, batch_number, index = command
+        _, pass_number, batch_number, index, finished = command
+        lender.give_back(finished)
         if ended:
             continue
         answer: Any
