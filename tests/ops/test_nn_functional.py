@@ -152,11 +152,6 @@ def test_embedding_renormalises_long_rows_in_place():
     close(table, ttable)
 
 
-def test_embedding_refuses_sparse_gradients_with_the_way_out():
-    with pytest.raises(NotImplementedError, match="sparse=True.*dense gradient is the same"):
-        F.embedding(flambeau.tensor([0]), flambeau.ones(2, 2), sparse=True)
-
-
 def test_attention_gives_zeros_where_nothing_may_be_attended_to():
     q, _ = both(1, 3, 4, grad=True)
     mask = flambeau.tensor([[True, True, False], [False, False, False], [True, True, True]])
