@@ -20,8 +20,8 @@ __all__ = ["BatchSampler", "ChainDataset", "ConcatDataset", "DataLoader", "Datas
 
 
 _PIPES = "there are no data pipes. Use Dataset or IterableDataset."
-globals().update(missing(__name__, "DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe "
-                         "guaranteed_datapipes_determinism non_deterministic runtime_validation "
+globals().update(missing(__name__, "DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation "
+                         "functional_datapipe guaranteed_datapipes_determinism non_deterministic runtime_validation "
                          "runtime_validation_disabled", _PIPES))
 datapipes = missing_module(__name__, "datapipes", _PIPES)
 
