@@ -133,7 +133,8 @@ def _find_direct(formula: Formula, fn: Callable, n_values: int) -> None:
 
 def parameter_names(fn: Callable) -> list[str]:
     """A function's parameters; inspect.signature would cost a third of the package's start."""
-    fn = getattr(fn, "__wrapped__", fn)
+    while hasattr(fn, "__wrapped__"):       # seen whole, seen by vmap, with a shape rule
+        fn = fn.__wrapped__
     code = getattr(fn, "__code__", None)
     if code is None:
         return list(inspect.signature(fn).parameters)
