@@ -253,3 +253,9 @@ def test_no_random_numbers_are_drawn():
     torch.multinomial(a, 3), torch.bernoulli(a), torch.poisson(a), torch.normal(a, 1.0), F.gumbel_softmax(meta(2, 3))
     torch.randn_like(a), torch.rand_like(a), torch.randint_like(a, 5)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_numpys_argument_names_reach_functions_with_a_rule():
+    for t in (torch.ones(3, 2), meta(3, 2)):
+        assert tuple(torch.quantile(t, 0.5, axis=0, keepdims=True).shape) == (1, 2)
+        assert tuple(t.quantile(0.5, axis=1).shape) == (3,)
