@@ -13,7 +13,6 @@ from flambeau.core.state import state
 
 from ._call import Call, rank
 from ._each import each
-from ._rules_dims import leading
 
 
 def reshape(t: Any, shape: tuple) -> Any:
@@ -43,7 +42,7 @@ def out_of_second(call: Call, t: Any) -> Any:
     return reshape(t, (shape[0], call.size, shape[1] // call.size, *shape[2:])).movedim(1, 0)
 
 
-def folded(call: Call) -> Any:
+def items(call: Call) -> Any:
     """Operators of (N, C, ...) that treat items of N apart."""
     if any(isinstance(t, TensorBase) and rank(t) == 0 for t in call.inputs):
         return each(call)
@@ -192,17 +191,7 @@ def recurrent(call: Call) -> Any:
     return [out_of_second(call, outs[0]), *[out_of_first(call, o) for o in outs[1:]]]
 
 
-_WINDOWS = [f"{name}{nd}d{tail}" for nd in (1, 2, 3) for name, tail in (
-    ("max_pool", "_with_indices"), ("avg_pool", ""), ("adaptive_max_pool", ""), ("max_unpool", ""),
-    ("reflect_pad", ""), ("replicate_pad", ""), ("resample_upsamplenearest", ""), ("resample_upsamplenearestexact", ""))]
-
 RULES: dict[str, Any] = {
-    **dict.fromkeys((*_WINDOWS, "max_pool_values", "avg_pool_backward", "gather_spatial",
-                     "scatter_spatial", "im2col", "col2im", "circular_pad", "circular_pad_backward", "pad_again",
-                     "pad_backward", "channel_shuffle", "fractional_max_pool2d", "fractional_max_pool3d", "resample",
-                     "resample_upsamplelinear1d", "resample_upsamplebilinear2d", "resample_upsampletrilinear3d",
-                     "resample_upsamplebicubic2d", "resample_backward"), folded),
-    **dict.fromkeys([f"adaptive_avg_pool{nd}d" for nd in (1, 2, 3)], leading),
     **dict.fromkeys(("convolution", "convolution_transpose"), convolution),
     **dict.fromkeys(("native_layer_norm", "rms_norm"), last_dims),
     **dict.fromkeys(("native_group_norm", "instance_norm"), groups),

@@ -8,7 +8,6 @@ from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.state import state
 
 from ._call import Call, rank
-from ._rules_dims import leading
 
 
 def reshape(t: Any, shape: tuple) -> Any:
@@ -160,8 +159,4 @@ RULES: dict[str, Any] = {
     "trace": trace,
     **dict.fromkeys(("addmm", "addmv", "addr", "baddbmm", "addbmm"), added),
     **dict.fromkeys(("linear", "linear_bias", "linear_nd", "linear_nd_bias"), linear),
-    **dict.fromkeys(("linalg_inv", "linalg_det", "linalg_slogdet", "linalg_cholesky", "cholesky_inverse", "linalg_qr",
-                     "linalg_eigh", "linalg_eig", "linalg_svd", "linalg_matrix_exp", "geqrf", "lu_packed", "linalg_pinv",
-                     "linalg_ldl_factor_ex"), leading),
-    **dict.fromkeys(("linalg_solve", "solve_triangular", "cholesky_solve", "linalg_ldl_solve", "cdist"), matrices),
 }

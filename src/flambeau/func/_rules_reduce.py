@@ -197,9 +197,6 @@ RULES: dict[str, Any] = {
     "sum_all": _all("sum"), "mean_all": _all("mean"), "prod_all": _prod_all, "max_all": _extremum("amax"),
     "min_all": _extremum("amin"), "median_all": _middle("median"), "nanmedian_all": _middle("nanmedian"),
     **dict.fromkeys(("argmax", "argmin", "median", "nanmedian", "argsort", "prod"), whole_or_dim),
-    **dict.fromkeys(("sum", "mean", "nansum", "all", "any", "count_nonzero", "amax", "amin", "aminmax", "var", "std",
-                     "var_mean", "std_mean", "logsumexp", "vector_norm"), reductions),
-    **dict.fromkeys(("mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "soft_margin_loss",
-                     "binary_cross_entropy_with_logits"), loss),
+    "count_nonzero": reductions,
     "nll_loss": nll, "nll_loss2d": nll, "nll_loss_backward": nll_backward,
 }

@@ -12,7 +12,6 @@ from flambeau.kernels import strides as _strides
 
 from ._call import Call, rank
 from ._levels import wrap
-from ._rules_dims import leading
 from ._rules_pointwise import broadcast
 
 ALIAS, SQUEEZE_DIMS, TRANSPOSE, PERMUTE = slot("alias"), slot("squeeze_dims"), slot("transpose"), slot("permute")
@@ -161,12 +160,7 @@ def unfold(call: Call) -> Any:
 
 
 RULES: dict[str, Any] = {
-    **dict.fromkeys(("alias", "zeros_like", "ones_like", "cast", "real", "imag", "view_as_real", "view_as_complex",
-                     "off_diagonal", "view_dtype", "pow_wide", "pow_base", "frexp"), as_is),
-    **dict.fromkeys(("tril", "triu", "pixel_shuffle", "pixel_unshuffle", "constant_pad_nd"), leading),
-    **dict.fromkeys(("clamp_tensor", "clamp_min_tensor", "clamp_max_tensor", "complex", "polar", "rrelu_with_noise",
-                     "rrelu_eval", "lerp_scalar", "normal_mean", "normal_std", "normal_mean_std", "bernoulli", "bernoulli_p",
-                     "poisson", "binomial"), broadcast),
+    **dict.fromkeys(("alias", "zeros_like", "ones_like", "cast"), as_is),
     **dict.fromkeys(("masked_fill", "masked_fill_tensor", "fill_tensor"), into_first),
     **dict.fromkeys(("view", "_unsafe_view"), view),
     **dict.fromkeys(("squeeze_dim", "squeeze_dims", "_squeeze_dim"), squeeze_dims),

@@ -77,6 +77,7 @@ class Record:
 
 REGISTRY: dict[str, Record] = {}       # "sum", "nn.functional.relu", ...
 PRIMITIVES: dict[str, Op] = {}
+BATCH: dict[Op, str] = {}              # what vmap is told of an operator
 
 
 def _node_name(name: str) -> str:
@@ -109,6 +110,7 @@ def primitive(
     differentiable: bool | None = None,
     jvp: Callable | None = None,
     meta: Callable | None = None,
+    batch: str | None = None,
     expr: str,
     **formulas: Callable | None,
 ) -> Op:
@@ -136,6 +138,11 @@ def primitive(
         meta: shape rule: (Metas of the inputs..., params...) -> Meta of the result, or several (see `_shapes`). Pointwise
             operators and views need none.
         differentiable: False for operators without a derivative; needed when there are no formulas.
+        batch: how vmap runs it on a whole batch, where the rest of the record does not say so (a pointwise operator
+            broadcasts; parameters named dim or shape are moved behind the batch; others go sample by sample): "pointwise"
+            (the inputs broadcast), "leading" (any number of dimensions may stand in front), "matrices" (the same, and the
+            inputs' leading dimensions broadcast), "items" (those of the first dimension are treated apart), "loss" (it has
+            a reduction), "each" (sample by sample).
         expr: the scalar expression for the compiler, or KERNEL.
         **formulas: one per differentiable input, (xp, g, names...): the names say what the graph saves.
     """
@@ -173,6 +180,8 @@ def primitive(
     op.mask0 = op.f0.mask if op.f0 else joint_mask
     op.mask1 = op.f1.mask if op.f1 else joint_mask
     PRIMITIVES[name] = op
+    if batch is not None:
+        BATCH[op] = batch
     setattr(kernels, name, kernel)
     setattr(ops, name, _on_tensors(op))
     return op

@@ -478,9 +478,10 @@ def glu(input: Any, dim: int = -1) -> Any:
 
 # rrelu in training draws a slope for every negative element; the slopes are the derivative
 RRELU = primitive("rrelu_with_noise", lambda a, noise: a * noise, inputs=("self", "noise"), meta=elementwise(2),
-                  expr="self * noise",
+                  batch="pointwise", expr="self * noise",
                   self=lambda xp, g, noise: g * noise)
-RRELU_EVAL = primitive("rrelu_eval", kernel.leaky_relu, params=("slope",), pointwise=True, same_dtype=True, expr=KERNEL,
+RRELU_EVAL = primitive("rrelu_eval", kernel.leaky_relu, params=("slope",), pointwise=True, same_dtype=True,
+batch="pointwise", expr=KERNEL,
                        node="RreluWithNoiseBackward0",
                        self=lambda xp, g, self, slope: xp.leaky_relu_backward(g, self, slope))
 

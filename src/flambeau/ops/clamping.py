@@ -78,15 +78,15 @@ def _clamp_joint(xp: Any, g: Any, needs: Any, self: Any, min: Any, max: Any) -> 
 
 
 CLAMP_TENSOR = primitive("clamp_tensor", _clamp_tensor, inputs=("self", "min", "max"), meta=elementwise(3),
-                         expr=KERNEL, node="ClampBackward0",
+                         batch="pointwise", expr=KERNEL, node="ClampBackward0",
                          joint=_clamp_joint)
 CLAMP_MIN_TENSOR = primitive(
     "clamp_min_tensor", np.maximum, inputs=("self", "min"), meta=elementwise(2),
-    expr="max(self, min)", node="ClampMinBackward1",
+    batch="pointwise", expr="max(self, min)", node="ClampMinBackward1",
     self=lambda xp, g, self, min: xp.keep(g, self >= min), min=lambda xp, g, self, min: xp.keep(g, self < min))
 CLAMP_MAX_TENSOR = primitive(
     "clamp_max_tensor", np.minimum, inputs=("self", "max"), meta=elementwise(2),
-    expr="min(self, max)", node="ClampMaxBackward1",
+    batch="pointwise", expr="min(self, max)", node="ClampMaxBackward1",
     self=lambda xp, g, self, max: xp.keep(g, self <= max), max=lambda xp, g, self, max: xp.keep(g, self > max))
 
 

@@ -21,8 +21,10 @@ kernels.conj = lambda a: np.conjugate(a) if a.dtype.kind == "c" else a
 ops.conj = lambda t: apply1(CONJ, t) if dtype_of(t).kind == "c" else t
 
 # Views of the parts; the gradient of a part goes to that part
-REAL = primitive("real", lambda a: a.real, view=True, expr="real(self)", node="SelectBackward0", self=lambda xp, g: g)
-IMAG = primitive("imag", lambda a: a.imag, view=True, expr="imag(self)", node="SelectBackward0", self=lambda xp, g: g * 1j)
+REAL = primitive("real", lambda a: a.real, view=True,
+batch="leading", expr="real(self)", node="SelectBackward0", self=lambda xp, g: g)
+IMAG = primitive("imag", lambda a: a.imag, view=True,
+batch="leading", expr="imag(self)", node="SelectBackward0", self=lambda xp, g: g * 1j)
 kernels.real = lambda a: a.real if a.dtype.kind == "c" else a
 ops.real = lambda t: apply1(REAL, t) if dtype_of(t).kind == "c" else t
 kernels.imag = lambda a: a.imag if a.dtype.kind == "c" else np.zeros_like(a)
@@ -154,7 +156,8 @@ def _complex(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return x
 
 
-COMPLEX = primitive("complex", _complex, inputs=("real", "imag"), meta=elementwise(2, complex_of), expr=KERNEL,
+COMPLEX = primitive("complex", _complex, inputs=("real", "imag"), meta=elementwise(2, complex_of),
+batch="pointwise", expr=KERNEL,
                     real=lambda xp, g: xp.real(g), imag=lambda xp, g: xp.imag(g))
 
 
@@ -186,7 +189,7 @@ def _polar(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return _complex(a * np.cos(b), a * np.sin(b))
 
 
-POLAR = primitive("polar", _polar, inputs=("abs", "angle"), meta=elementwise(2, complex_of), expr=KERNEL,
+POLAR = primitive("polar", _polar, inputs=("abs", "angle"), meta=elementwise(2, complex_of), batch="pointwise", expr=KERNEL,
                   abs=lambda xp, g, angle: xp.real(xp.conj(g) * xp.complex(xp.cos(angle), xp.sin(angle))),
                   angle=lambda xp, g, out: xp.real(xp.conj(g) * (out * 1j)))
 

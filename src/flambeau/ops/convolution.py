@@ -409,11 +409,12 @@ conv_transpose3d = _register_transposed(3)
 
 _WINDOWS = ("kernel_size", "dilation", "padding", "stride")
 UNFOLD = primitive(
-    "im2col", kernel.unfold, params=_WINDOWS, node="Im2ColBackward0", meta=_columns, expr=KERNEL,
+    "im2col", kernel.unfold, params=_WINDOWS, node="Im2ColBackward0", meta=_columns, batch="items", expr=KERNEL,
     self=lambda xp, g, self_shape, kernel_size, dilation, padding, stride:
     xp.col2im(g, self_shape[2:], kernel_size, dilation, padding, stride))
 FOLD = primitive(
-    "col2im", kernel.fold, params=("output_size", *_WINDOWS), node="Col2ImBackward0", meta=_image, expr=KERNEL,
+    "col2im", kernel.fold, params=("output_size", *_WINDOWS), node="Col2ImBackward0", meta=_image,
+    batch="items", expr=KERNEL,
     self=lambda xp, g, kernel_size, dilation, padding, stride: xp.im2col(g, kernel_size, dilation, padding, stride))
 
 

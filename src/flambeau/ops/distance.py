@@ -38,7 +38,7 @@ CDIST = primitive(
     inputs=("x1", "x2"),
     params=("p", "by_products"),
     meta=_distances,
-    expr=KERNEL,
+    batch="matrices", expr=KERNEL,
     x1=lambda xp, g, x1, x2, p, out: xp.cdist_backward(g, x1, x2, p, out),
     x2=lambda xp, g, x1, x2, p, out: xp.cdist_backward(xp.transpose(g, -1, -2), x2, x1, p, xp.transpose(out, -1, -2)),
 )

@@ -179,7 +179,7 @@ def _power(self: Meta, number: Any) -> Meta:
 
 
 POW_WIDE = primitive("pow_wide", lambda a, exponent: np.power(*meet(a, exponent)), params=("exponent",),
-                     scalars=("exponent",), meta=_power, expr=KERNEL, node="PowBackward0",
+                     scalars=("exponent",), meta=_power, batch="leading", expr=KERNEL, node="PowBackward0",
                      self=lambda xp, g, self, exponent: xp.pow_backward(g, self, exponent))
 POW = binary(
     "pow", _pow, inputs=("self", "exponent"), front=False, doc="", expr="pow(self, exponent)", node="PowBackward1",
@@ -188,7 +188,7 @@ POW = binary(
                                                         _at_zero(xp, g, self, exponent)))
 POW_BASE = BASE_FORMS["pow"] = primitive(
     "pow_base", lambda b, base: _pow(*meet(b, base)[::-1]), inputs=("exponent",), params=("base",), scalars=("base",),
-    meta=_power, expr=KERNEL, node="PowBackward2",
+    meta=_power, batch="leading", expr=KERNEL, node="PowBackward2",
     exponent=lambda xp, g, exponent, base, out: _pow_base_backward(xp, g, exponent, base, out))
 
 

@@ -35,7 +35,8 @@ def _keep_off_diagonal(a: np.ndarray) -> np.ndarray:
     return a
 
 
-OFF_DIAGONAL = primitive("off_diagonal", _keep_off_diagonal, meta=like(), expr=KERNEL, self=lambda xp, g: xp.off_diagonal(g))
+OFF_DIAGONAL = primitive("off_diagonal", _keep_off_diagonal, meta=like(),
+batch="leading", expr=KERNEL, self=lambda xp, g: xp.off_diagonal(g))
 
 
 @composite("diagonal_matrix")
@@ -83,7 +84,7 @@ def _qr_shape(self: Meta, mode: str) -> list:
 
 
 QR = primitive("linalg_qr", k.qr, params=("mode",), outputs=(True, True), node="LinalgQrBackward0", meta=_qr_shape,
-               expr=KERNEL,
+               batch="leading", expr=KERNEL,
                joint=lambda xp, g, out0, out1, mode: (_qr_backward(xp, g, out0, out1, mode),))
 
 
@@ -159,7 +160,7 @@ def _eigh_shape(self: Meta, UPLO: str) -> list:
 
 EIGH = primitive("linalg_eigh", k.eigh, params=("UPLO",), outputs=(True, True), node="LinalgEighBackward0", may_raise=True,
                  meta=_eigh_shape,
-                 expr=KERNEL, joint=lambda xp, g, out0, out1: (_eigh_backward(xp, g, out0, out1),))
+                 batch="leading", expr=KERNEL, joint=lambda xp, g, out0, out1: (_eigh_backward(xp, g, out0, out1),))
 
 
 def _eigh(value: Any, uplo: str) -> tuple:
@@ -215,7 +216,7 @@ def _eig_shape(self: Meta) -> list:
 
 
 EIG = primitive("linalg_eig", k.eig, outputs=(True, True), node="LinalgEigBackward0", may_raise=True,
-                meta=_eig_shape, expr=KERNEL,
+                meta=_eig_shape, batch="leading", expr=KERNEL,
                 joint=lambda xp, g, out0, out1: (_eig_backward(xp, g, out0, out1),))
 
 
@@ -290,7 +291,7 @@ def _svd_shape(self: Meta, full_matrices: bool) -> list:
 
 
 SVD = primitive("linalg_svd", k.svd, params=("full_matrices",), outputs=(True, True, True), node="LinalgSvdBackward0",
-                may_raise=True, meta=_svd_shape, expr=KERNEL,
+                may_raise=True, meta=_svd_shape, batch="leading", expr=KERNEL,
                 joint=lambda xp, g, needs, out0, out1, out2: (_svd_backward(xp, g, needs, out0, out1, out2),))
 
 
@@ -369,7 +370,7 @@ def _pinv_backward(xp: Any, g: Any, a: Any, out: Any) -> Any:
 
 PINV = primitive("linalg_pinv", k.pinv, params=("atol", "rtol", "hermitian"), node="LinalgPinvBackward0", may_raise=True,
                  meta=lambda self, *_: Meta((*self.shape[:-2], self.shape[-1], self.shape[-2]), self.dtype),
-                 expr=KERNEL, self=lambda xp, g, self, out: _pinv_backward(xp, g, self, out))
+                 batch="leading", expr=KERNEL, self=lambda xp, g, self, out: _pinv_backward(xp, g, self, out))
 
 
 def pseudo_inverse(value: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:

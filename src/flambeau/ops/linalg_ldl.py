@@ -29,9 +29,11 @@ def _solve_shape(LD: Meta, pivots: Meta, B: Meta, hermitian: bool) -> Meta:
 
 
 LDL_FACTOR = primitive("linalg_ldl_factor_ex", kernel.factor, params=("hermitian",), outputs=(True, False, False),
-                       node="NotImplemented", meta=_factor_shape, expr=KERNEL, self=no_derivative("linalg_ldl_factor_ex"))
+                       node="NotImplemented", meta=_factor_shape,
+                       batch="leading", expr=KERNEL, self=no_derivative("linalg_ldl_factor_ex"))
 LDL_SOLVE = primitive("linalg_ldl_solve", kernel.solve, inputs=("LD", "pivots", "B"), params=("hermitian",), promotes=False,
-                      node="NotImplemented", meta=_solve_shape, expr=KERNEL, LD=no_derivative("linalg_ldl_solve"),
+                      node="NotImplemented", meta=_solve_shape,
+                      batch="matrices", expr=KERNEL, LD=no_derivative("linalg_ldl_solve"),
                       B=no_derivative("linalg_ldl_solve"))
 
 

@@ -40,7 +40,7 @@ def _backward(xp: Any, g: Any, out: Any) -> Any:
 
 
 LU = primitive("lu_packed", kernel.packed, node="LinalgLuFactorExBackward0",
-               meta=lambda self: columns(self.shape, self.dtype), expr=KERNEL,
+               meta=lambda self: columns(self.shape, self.dtype), batch="leading", expr=KERNEL,
                self=lambda xp, g, out: _backward(xp, g, out))
 
 

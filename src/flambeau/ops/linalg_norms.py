@@ -231,7 +231,8 @@ def _frechet(xp: Any, a: Any, g: Any) -> Any:
 
 # The derivative of exp at a in direction g is the upper right block of exp([[a, g], [0, a]]) (Higham, 2008, 10.6)
 fused("matrix_exp_derivative", _blocks, _frechet)
-MATRIX_EXP = primitive("linalg_matrix_exp", k.matrix_exp, node="LinalgMatrixExpBackward0", meta=fresh(), expr=KERNEL,
+MATRIX_EXP = primitive("linalg_matrix_exp", k.matrix_exp, node="LinalgMatrixExpBackward0", meta=fresh(),
+batch="leading", expr=KERNEL,
                        self=lambda xp, g, self: xp.matrix_exp_derivative(xp.adjoint(self), g))
 
 

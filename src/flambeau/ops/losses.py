@@ -131,7 +131,7 @@ def _mse_backward(g: np.ndarray, x: np.ndarray, target: np.ndarray, reduction: s
 
 fused("mse_loss_backward", _mse_backward, lambda xp, g, a, target, reduction: (
     (a - target) * (share(g, _broadcast(a, target), reduction) * 2)))
-MSE = primitive("mse_loss", _mse, inputs=("self", "target"), params=("reduction",), meta=loss(2), expr=KERNEL,
+MSE = primitive("mse_loss", _mse, inputs=("self", "target"), params=("reduction",), meta=loss(2), batch="loss", expr=KERNEL,
                 joint=lambda xp, g, needs, self, target, reduction:
                 both(xp.mse_loss_backward(g, self, target, reduction), needs))
 
@@ -221,12 +221,12 @@ fused("huber_loss_backward", kernel.huber_backward, _huber_composed)
 SMOOTH_L1 = primitive(
     "smooth_l1_loss", lambda x, target, beta, reduction: reduced_array(kernel.smooth_l1(x, target, beta), reduction),
     inputs=("self", "target"), params=("beta", "reduction"), scalars=("beta",), node="SmoothL1LossBackward0", meta=loss(2),
-    expr=KERNEL,
+    batch="loss", expr=KERNEL,
     joint=lambda xp, g, needs, self, target, beta, reduction: both(
         xp.smooth_l1_loss_backward(share(g, _broadcast(self, target), reduction), self, target, beta), needs))
 HUBER = primitive(
     "huber_loss", lambda x, target, delta, reduction: reduced_array(kernel.huber(x, target, delta), reduction),
-    inputs=("self", "target"), params=("delta", "reduction"), scalars=("delta",), meta=loss(2), expr=KERNEL,
+    inputs=("self", "target"), params=("delta", "reduction"), scalars=("delta",), meta=loss(2), batch="loss", expr=KERNEL,
     joint=lambda xp, g, needs, self, target, delta, reduction: both(
         xp.huber_loss_backward(share(g, _broadcast(self, target), reduction), self, target, delta), needs))
 

@@ -44,7 +44,7 @@ def _bce_formula(xp: Any, g: Any, needs: list, self: Any, target: Any, reduction
 fused("bce_backward", kernel.bce_backward, lambda xp, g, a, target:
       g * (a - target) / xp.clamp_min((1 - a) * a, 1e-12))
 BCE = primitive("binary_cross_entropy", _bce, inputs=("self", "target"), params=("reduction",), may_raise=True, meta=loss(2),
-                expr=KERNEL,
+                batch="loss", expr=KERNEL,
                 joint=_bce_formula)
 
 
@@ -69,7 +69,8 @@ fused("bce_with_logits_backward", kernel.bce_with_logits_backward, _logits_compo
 BCE_LOGITS = primitive(
     "binary_cross_entropy_with_logits",
     lambda x, target, pos_weight, reduction: reduced_array(kernel.bce_with_logits(x, target, pos_weight), reduction),
-    inputs=("self", "target", "pos_weight"), params=("reduction",), meta=loss(3), expr=KERNEL, joint=_logits_formula)
+    inputs=("self", "target", "pos_weight"), params=("reduction",), meta=loss(3),
+    batch="loss", expr=KERNEL, joint=_logits_formula)
 
 
 def _soft_margin_formula(xp: Any, g: Any, needs: list, self: Any, target: Any, reduction: str) -> tuple:
@@ -79,7 +80,7 @@ def _soft_margin_formula(xp: Any, g: Any, needs: list, self: Any, target: Any, r
 
 SOFT_MARGIN = primitive(
     "soft_margin_loss", lambda x, target, reduction: reduced_array(-log_sigmoid(x * target), reduction),
-    inputs=("self", "target"), params=("reduction",), meta=loss(2), expr=KERNEL, joint=_soft_margin_formula)
+    inputs=("self", "target"), params=("reduction",), meta=loss(2), batch="loss", expr=KERNEL, joint=_soft_margin_formula)
 
 
 # --------------------------------------------------------------------------------- functions

@@ -28,7 +28,7 @@ CONSTANT = primitive(
     params=("pad", "value"),
     scalars=("value",),
     meta=_padded,
-    expr=KERNEL,
+    batch="leading", expr=KERNEL,
     self=lambda xp, g, pad: xp.constant_pad_nd(g, tuple([-p for p in pad]), 0),
 )
 # One primitive for each name that PyTorch's nodes have. As in PyTorch, the gradient formally depends on the input, with
@@ -41,7 +41,7 @@ PADS = {
         padding.pad,
         params=("pad", "mode"),
         meta=_padded,
-        expr=KERNEL,
+        batch="items", expr=KERNEL,
         node=node,
         self=lambda xp, g, self, pad, mode: xp.pad_backward(g, self, pad, mode),
     )
@@ -52,7 +52,7 @@ CIRCULAR = primitive(
     padding.pad,
     params=("pad", "mode"),
     meta=_padded,
-    expr=KERNEL,
+    batch="items", expr=KERNEL,
     node="CopySlices",
     self=lambda xp, g, self_shape, pad, mode: xp.circular_pad_backward(g, tuple(self_shape), pad, mode),
 )
@@ -61,7 +61,7 @@ primitive(
     padding.pad_backward,
     params=("shape", "pad", "mode"),
     meta=shaped(),
-    expr=KERNEL,
+    batch="items", expr=KERNEL,
     self=lambda xp, g, pad, mode: xp.circular_pad(g, pad, mode),
 )
 primitive(
@@ -69,7 +69,7 @@ primitive(
     padding.pad,
     params=("pad", "mode"),
     meta=_padded,
-    expr=KERNEL,
+    batch="items", expr=KERNEL,
     self=lambda xp, g, self, pad, mode: xp.pad_backward(g, self, pad, mode),
 )
 primitive(
@@ -78,7 +78,7 @@ primitive(
     inputs=("grad_output", "self"),
     params=("pad", "mode"),
     meta=like(input=1),
-    expr=KERNEL,
+    batch="items", expr=KERNEL,
     grad_output=lambda xp, g, pad, mode: xp.pad_again(g, pad, mode),
     self=lambda xp, g, self_shape, self_dtype: xp.zeros_of(tuple(self_shape), self_dtype, g),
 )

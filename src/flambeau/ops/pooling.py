@@ -56,11 +56,11 @@ def _gather(a: np.ndarray, indices: np.ndarray, nd: int) -> np.ndarray:
 
 
 primitive("gather_spatial", _gather, inputs=("self", "indices"), params=("nd",), promotes=False,
-          meta=lambda self, indices, nd: Meta(indices.shape, self.dtype), expr=KERNEL,
+          meta=lambda self, indices, nd: Meta(indices.shape, self.dtype), batch="items", expr=KERNEL,
           self=lambda xp, g, self_shape, indices, nd: xp.scatter_spatial(g, indices, self_shape[len(self_shape) - nd:]))
 primitive("scatter_spatial", kernel.scatter_spatial, inputs=("self", "indices"), params=("size",), promotes=False,
           meta=_scattered,
-          expr=KERNEL,
+          batch="items", expr=KERNEL,
           node="MaxPool2DWithIndicesBackwardBackward0",
           self=lambda xp, g, indices, size: xp.gather_spatial(g, indices, len(size)))
 
@@ -77,7 +77,7 @@ def _max_formula(xp: Any, g: Any, self_shape: tuple, out0: Any, out1: Any, nd: i
 def _max_op(nd: int) -> Op:
     return primitive(
         f"max_pool{nd}d_with_indices", kernel.max_pool_with_indices, params=_MAX_PARAMS, outputs=(True, False),
-        meta=with_positions(_pooled), expr=KERNEL,
+        meta=with_positions(_pooled), batch="items", expr=KERNEL,
         node=f"MaxPool{max(nd, 2)}DWithIndicesBackward0",
         self=lambda xp, g, self_shape, out0, out1, kernel_size: _max_formula(xp, g, self_shape, out0, out1,
             len(kernel_size)))
@@ -85,7 +85,7 @@ def _max_op(nd: int) -> Op:
 
 MAX = {nd: _max_op(nd) for nd in (1, 2, 3)}
 MAX_VALUES = primitive("max_pool_values", kernel.max_pool, params=_MAX_PARAMS, differentiable=False, meta=_pooled,
-expr=KERNEL)
+batch="items", expr=KERNEL)
 
 
 def _avg_op(nd: int) -> Op:
@@ -96,7 +96,7 @@ def _avg_op(nd: int) -> Op:
         return _linked(xp, g, out)
 
     return primitive(f"avg_pool{nd}d", kernel.avg_pool, params=_AVG_PARAMS, node=f"AvgPool{max(nd, 2)}DBackward0",
-                     meta=_averaged, expr=KERNEL, self=formula)
+                     meta=_averaged, batch="items", expr=KERNEL, self=formula)
 
 
 AVG = {nd: _avg_op(nd) for nd in (1, 2, 3)}
@@ -109,13 +109,13 @@ def _avg_backward_formula(xp: Any, g: Any, kernel_size: tuple, stride: tuple, pa
 
 
 primitive("avg_pool_backward", kernel.avg_pool_backward, params=("shape", *_AVG_PARAMS), meta=shaped(),
-          expr=KERNEL,
+          batch="items", expr=KERNEL,
           node="AvgPool2DBackwardBackward0", self=_avg_backward_formula)
 
 
 def _adaptive_avg_op(nd: int) -> Op:
     return primitive(f"adaptive_avg_pool{nd}d", kernel.adaptive_avg_pool, params=("output_size",), meta=_to_size,
-                     expr=KERNEL,
+                     batch="leading", expr=KERNEL,
                      node=f"AdaptiveAvgPool{max(nd, 2)}DBackward0",
                      self=lambda xp, g, self_shape, out: _linked(xp, xp.adaptive_avg_pool_backward(g, self_shape), out))
 
@@ -131,7 +131,7 @@ primitive("adaptive_avg_pool_backward", kernel.adaptive_avg_pool_backward, param
 def _adaptive_max_op(nd: int) -> Op:
     return primitive(
         f"adaptive_max_pool{nd}d", kernel.adaptive_max_pool, params=("output_size",), outputs=(True, False),
-        meta=with_positions(_to_size), expr=KERNEL,
+        meta=with_positions(_to_size), batch="items", expr=KERNEL,
         node=f"AdaptiveMaxPool{max(nd, 2)}DBackward0",
         self=lambda xp, g, self_shape, out0, out1, output_size: _max_formula(xp, g, self_shape, out0, out1,
             len(output_size)))
@@ -143,7 +143,7 @@ ADAPTIVE_MAX = {nd: _adaptive_max_op(nd) for nd in (1, 2, 3)}
 def _unpool_op(nd: int) -> Op:
     return primitive(f"max_unpool{nd}d", kernel.max_unpool, inputs=("self", "indices"), params=("size",), promotes=False,
                      may_raise=True, meta=_scattered,
-                     expr=KERNEL, node=f"MaxUnpool{max(nd, 2)}DBackward0",
+                     batch="items", expr=KERNEL, node=f"MaxUnpool{max(nd, 2)}DBackward0",
                      self=lambda xp, g, indices, size: xp.gather_spatial(g, indices, len(size)))
 
 

@@ -27,7 +27,7 @@ from .random import new_normal
 
 
 def _sampler(name: str, kernel: Callable, node: str | None, inputs: Sequence[str] = ("self",),
-             params: Sequence[str] = (), meta: Callable | None = None) -> Op:
+             params: Sequence[str] = (), meta: Callable | None = None, batch: str = "pointwise") -> Op:
     """A primitive whose kernel(engine, arrays..., params...) draws under the lock of the last argument, a Generator.
 
     Without a node name it is not differentiable.
@@ -40,7 +40,7 @@ def _sampler(name: str, kernel: Callable, node: str | None, inputs: Sequence[str
 
     formulas = {} if node is None else {i: lambda xp, g: xp.zeros_like(g) for i in inputs}
     return primitive(name, locked, inputs=inputs, params=(*params, "generator"), node=node, random=True, may_raise=True,
-                     meta=meta or elementwise(len(inputs), first=True),
+                     meta=meta or elementwise(len(inputs), first=True), batch=batch,
                      expr=KERNEL, differentiable=False if node is None else None, **formulas)
 
 
@@ -162,7 +162,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None) 
 
 
 _MULTINOMIAL = _sampler("multinomial", random_samplers.multinomial, None, params=("num_samples", "replacement"),
-                        meta=lambda p, n, *_: Meta((*p.shape[:-1], n), INT64))
+                        meta=lambda p, n, *_: Meta((*p.shape[:-1], n), INT64), batch="each")
 
 
 @public(differentiable=False, random=True,

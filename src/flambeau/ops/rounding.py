@@ -151,7 +151,8 @@ def _frexp(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return mantissa.astype(d), np.where(finite, exponent, exponent).astype(np.int32)
 
 
-FREXP = primitive("frexp", _frexp, outputs=(True, False), meta=several(like(), like(always("i4"))), expr=KERNEL,
+FREXP = primitive("frexp", _frexp, outputs=(True, False), meta=several(like(), like(always("i4"))),
+batch="leading", expr=KERNEL,
                   self=lambda xp, g, out1: g / xp.exp2(xp.as_float(out1, g)))
 
 

@@ -127,7 +127,8 @@ def _view_dtype(a: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 VIEW_DTYPE = primitive(
-    "view_dtype", _view_dtype, params=("dtype",), view=True, differentiable=False, expr=KERNEL, node="ViewBackward1"
+    "view_dtype", _view_dtype, params=("dtype",), view=True, differentiable=False,
+    batch="leading", expr=KERNEL, node="ViewBackward1"
 )
 
 

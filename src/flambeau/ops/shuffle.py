@@ -46,7 +46,7 @@ PIXEL_SHUFFLE = primitive(
     _pixel_shuffle,
     params=("factor",),
     meta=lambda self, factor: _shuffled(self, factor, False),
-    expr=KERNEL,
+    batch="leading", expr=KERNEL,
     self=lambda xp, g, factor: xp.pixel_unshuffle(g, factor),
 )
 PIXEL_UNSHUFFLE = primitive(
@@ -54,7 +54,7 @@ PIXEL_UNSHUFFLE = primitive(
     _pixel_unshuffle,
     params=("factor",),
     meta=lambda self, factor: _shuffled(self, factor, True),
-    expr=KERNEL,
+    batch="leading", expr=KERNEL,
     self=lambda xp, g, factor: xp.pixel_shuffle(g, factor),
 )
 CHANNEL_SHUFFLE = primitive(
@@ -62,7 +62,7 @@ CHANNEL_SHUFFLE = primitive(
     _channel_shuffle,
     params=("groups",),
     meta=like(),
-    expr=KERNEL,
+    batch="items", expr=KERNEL,
     self=lambda xp, g, self_shape, groups: xp.channel_shuffle(g, self_shape[1] // groups),
 )
 

@@ -170,8 +170,10 @@ def _view_as_complex(a: np.ndarray) -> np.ndarray:
     return a.view(d)[..., 0]
 
 
-primitive("view_as_real", _view_as_real, view=True, expr=KERNEL, self=lambda xp, g: xp.view_as_complex(xp.contiguous(g)))
-primitive("view_as_complex", _view_as_complex, view=True, expr=KERNEL, self=lambda xp, g: xp.view_as_real(g))
+primitive("view_as_real", _view_as_real, view=True,
+batch="leading", expr=KERNEL, self=lambda xp, g: xp.view_as_complex(xp.contiguous(g)))
+primitive("view_as_complex", _view_as_complex, view=True,
+batch="leading", expr=KERNEL, self=lambda xp, g: xp.view_as_real(g))
 
 
 @public(

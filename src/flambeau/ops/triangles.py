@@ -23,9 +23,9 @@ from ._shapes import checked, like
 # --------------------------------------------------------------------------------- triangles
 
 TRIL = primitive("tril", k.tril, params=("diagonal",), meta=checked(like()),
-expr=KERNEL, self=lambda xp, g, diagonal: xp.tril(g, diagonal))
+batch="leading", expr=KERNEL, self=lambda xp, g, diagonal: xp.tril(g, diagonal))
 TRIU = primitive("triu", k.triu, params=("diagonal",), meta=checked(like()),
-expr=KERNEL, self=lambda xp, g, diagonal: xp.triu(g, diagonal))
+batch="leading", expr=KERNEL, self=lambda xp, g, diagonal: xp.triu(g, diagonal))
 
 
 def _triangle_samples(t: Any) -> list:

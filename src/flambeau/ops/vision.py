@@ -39,13 +39,14 @@ def _resampled(self: Meta, size: tuple, *_: Any) -> Meta:
 
 def _op(node: str) -> Op:
     return primitive(f"resample_{node.lower()}", kernel.resample, params=_PARAMS, node=node + "Backward0", meta=_resampled,
-                     expr=KERNEL,
+                     batch="items", expr=KERNEL,
                      self=_formula)
 
 
 RESAMPLE = {key: _op(node) for key, node in _NODES.items()}
-primitive("resample", kernel.resample, params=_PARAMS, meta=_resampled, expr=KERNEL, self=_formula)
-primitive("resample_backward", kernel.resample_backward, params=("shape", *_PARAMS[1:]), meta=shaped(), expr=KERNEL,
+primitive("resample", kernel.resample, params=_PARAMS, meta=_resampled, batch="items", expr=KERNEL, self=_formula)
+primitive("resample_backward", kernel.resample_backward, params=("shape", *_PARAMS[1:]), meta=shaped(),
+batch="items", expr=KERNEL,
           self=lambda xp, g, self_shape, mode, align_corners, scales, antialias:
           xp.resample(g, tuple(self_shape[2:]), mode, align_corners, scales, antialias))
 
