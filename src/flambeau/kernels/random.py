@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from flambeau.kernels.random_engine import MersenneTwister
-from flambeau.kernels.random_normal import box_muller_float32, fma64, scalar_normals
+from flambeau.kernels.random_normal import MOST_FROM_BLOCK, box_muller_float32, fma64, normals_from_block, scalar_normals
 
 _CHUNK = 1 << 15  # elements at a time, where a pass needs wider temporaries
 # By `dtype.char` (a look at `dtype.char` costs as much as a small draw); "E" is bfloat16's.
@@ -34,6 +34,8 @@ def uniform(engine: MersenneTwister, shape: Shape, low: float, high: float, dtyp
     if dtype.char in _REAL:
         return uniform(engine, (*shape, 2), low, high, _REAL[dtype.char]).view(dtype)[..., 0]
     n = math.prod(shape)
+    if low == 0.0 and high == 1.0 and dtype.char == "f":
+        return engine.uniform24(n).reshape(shape)
     if dtype.char == "d":
         values = engine.uniform53(n)
         if low != 0.0 or high != 1.0:
@@ -46,8 +48,6 @@ def uniform(engine: MersenneTwister, shape: Shape, low: float, high: float, dtyp
         _scale_float32(values, end - start, start)
     if dtype.char != "f":
         values = values.astype(dtype)
-    elif start == 0.0 and end == 1.0:
-        return values.reshape(shape)
     values[values == end.astype(dtype)] = start
     return values.reshape(shape)
 
@@ -74,6 +74,8 @@ def normal(engine: MersenneTwister, shape: Shape, mean: float, std: float, dtype
     n = math.prod(shape)
     if n < 16:
         return _serial_normal(engine, n, mean, std, dtype).reshape(shape)
+    if n <= MOST_FROM_BLOCK and dtype.char == "f":
+        return normals_from_block(engine, n, mean, std).reshape(shape)
     wide = dtype.char == "d"
     draw = engine.uniform53 if wide else engine.uniform24
     transform = _box_muller_float64 if wide else box_muller_float32
@@ -125,12 +127,13 @@ def randint(engine: MersenneTwister, shape: Shape, low: int, high: int, dtype: n
     span = (high - low) & 0xFFFFFFFFFFFFFFFF
     n = math.prod(shape)
     if span < _WIDE_RANGE:
-        values = (engine.draw32(n) % np.uint32(span)).astype(np.int64)
+        values = (engine.draw32(n) % span).astype(np.int64)
     elif span == 0:
         raise AssertionError("randint: an empty range")
     else:
         values = (engine.draw64(n) % np.uint64(span)).view(np.int64)
-    values += np.int64(low)  # wraps for spans over 2**63, rightly
+    if low != 0:
+        values += np.int64(low)  # wraps for spans over 2**63, rightly
     return values.astype(dtype, copy=False).reshape(shape)
 
 
@@ -197,17 +200,29 @@ def randperm(engine: MersenneTwister, n: int, dtype: np.dtype) -> np.ndarray:
 def bernoulli(engine: MersenneTwister, shape: Shape, p: float, dtype: np.dtype) -> np.ndarray:
     """1 with probability `p`, else 0, in any dtype: a 53-bit uniform is less than `p`."""
     n = math.prod(shape)
+    if n <= _CHUNK:
+        return _bernoulli(engine, n, p).astype(dtype, copy=False).reshape(shape)
     out = np.empty(n, np.bool_)
-    # Compare integers, the first word's 21 bits first: only one in two million needs the second word.
-    high, low = divmod(math.ceil(p * 2.0**53), 1 << 32)
     for first in range(0, n, _CHUNK):
         part = out[first : first + _CHUNK]
-        words = engine.draw32(2 * part.size)
-        leading = words[0::2] & np.uint32(2**21 - 1)
-        np.less(leading, high, out=part)
-        for index in np.flatnonzero(leading == high).tolist():
-            part[index] = words[2 * index + 1] < low
+        part[...] = _bernoulli(engine, part.size, p)
     return out.astype(dtype, copy=False).reshape(shape)
+
+
+_LOW21 = np.uint32(2**21 - 1)
+
+
+def _bernoulli(engine: MersenneTwister, n: int, p: float) -> np.ndarray:
+    # Compare integers, the first word's 21 bits first: only one in two million needs the second word.
+    high, low = divmod(math.ceil(p * 2.0**53), 1 << 32)
+    words = engine.draw32(2 * n)
+    leading = words[0::2] & _LOW21
+    out: np.ndarray = leading < high
+    undecided = leading == high
+    if np.count_nonzero(undecided):
+        for index in np.flatnonzero(undecided).tolist():
+            out[index] = words[2 * index + 1] < low
+    return out
 
 
 def bernoulli_tensor(engine: MersenneTwister, p: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -253,6 +268,16 @@ def fill_in_memory_order(out: np.ndarray, values: np.ndarray) -> None:
     """Write `values` (as many as `out` has) along the axes of `out` from the largest stride to the least."""
     view = memory_order(out)
     view[...] = values.reshape(view.shape)
+
+
+def like(draw: Callable[..., np.ndarray], fill_: Callable[..., None], engine: MersenneTwister, a: np.ndarray,
+         *parameters: float) -> np.ndarray:
+    """New numbers in the shape, dtype and memory order of a: by `draw` where that is C order, else by `fill_`."""
+    if a.flags.c_contiguous:
+        return draw(engine, a.shape, *parameters, a.dtype)
+    out = np.empty_like(a)
+    fill_(engine, out, *parameters)
+    return out
 
 
 def memory_order(array: np.ndarray) -> np.ndarray:

@@ -44,10 +44,13 @@ class MersenneTwister:
     Attributes:
         next_normal: the second of a pair of float64 standard normals, waiting to be used, or None.
         next_normal_float: the same for float32; kept and stored in states, but no operator here uses it.
+        derived: what others computed of this block's uniforms; None when the block is new.
     """
 
-    __slots__ = ("_bits", "_integers", "_key", "_list", "_next", "_seed", "_seeder", "_uniforms", "_words",
+    __slots__ = ("_bits", "_integers", "_key", "_list", "_next", "_seed", "_seeder", "_uniforms", "_words", "derived",
                  "next_normal", "next_normal_float")
+
+    derived: np.ndarray | None
 
     next_normal: float | None
     next_normal_float: float | None
@@ -107,11 +110,7 @@ class MersenneTwister:
         stop = start + n
         if stop <= BLOCK:
             self._next = stop
-            if n == 0:
-                return np.empty(0, np.float32)
-            if self._uniforms is None:
-                self._uniforms = (self._block() & _LOW24).astype(np.float32) * _SCALE24
-            return self._uniforms[start:stop].copy()
+            return self.uniforms()[start:stop].copy() if n else np.empty(0, np.float32)
         out = np.empty(n, np.float32)
         for first, words in self._pieces(n):
             part = out[first : first + words.size]
@@ -122,6 +121,11 @@ class MersenneTwister:
 
     def uniform53(self, n: int) -> np.ndarray:
         """`n` float64 in [0, 1), the low 53 bits of a 64-bit word each; a fresh array."""
+        if n <= BLOCK:
+            words = self.draw32(2 * n)
+            few: np.ndarray = (words[0::2] & _LOW21) * 2.0**-21
+            few += words[1::2] * 2.0**-53
+            return few
         out = np.empty(n)
         step = _CHUNK // 2
         for first in range(0, n, step):
@@ -145,6 +149,33 @@ class MersenneTwister:
         """One float64 in [0, 1), as from `uniform53(1)`."""
         first = self.next32()
         return ((first & 0x1FFFFF) << 32 | self.next32()) * 2.0**-53
+
+    def next_uniforms53(self, n: int) -> list[float]:
+        """`n` of `next_uniform53`: quicker than an array for a few."""
+        if self._next + 2 * n > BLOCK or self._list is None:
+            return [self.next_uniform53() for _ in range(n)]
+        words = self._list[self._next : self._next + 2 * n]
+        self._next += 2 * n
+        return [((high & 0x1FFFFF) << 32 | low) * 2.0**-53 for high, low in zip(words[0::2], words[1::2], strict=True)]
+
+    # -- within the block ------------------------------------------------------------------------
+    def left(self) -> int:
+        """Words left in the block, at least one: a block that is used up is renewed."""
+        if self._next == BLOCK:
+            self._refill()
+        return BLOCK - self._next
+
+    def take(self, n: int) -> int:
+        """Draw the next `n` words of `left()`: their position in the block."""
+        start = self._next
+        self._next = start + n
+        return start
+
+    def uniforms(self) -> np.ndarray:
+        """The block as the float32 of `uniform24`; not to be written."""
+        if self._uniforms is None:
+            self._uniforms = (self._block() & _LOW24).astype(np.float32) * _SCALE24
+        return self._uniforms
 
     # -- drawing ahead ---------------------------------------------------------------------------
     def mark(self) -> tuple:
@@ -212,6 +243,7 @@ class MersenneTwister:
         self._words = words
         self._uniforms = None
         self._list = None
+        self.derived = None
         self._next = position
 
     def _refill(self) -> None:

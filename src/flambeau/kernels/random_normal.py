@@ -2,9 +2,9 @@
 
 The float32 transform repeats the arithmetic of vectorised single-precision routines, rounding for
 rounding, so that the numbers are equal bit for bit: a polynomial logarithm, and a sine and cosine with the
-angle reduced to a quarter of pi. float32 values are held in float64, where the product of two is exact, so
-that product and sum round once, as a fused instruction does. (The rounding to float64 in between can
-change the result once in some 10**8 times.)
+angle reduced to a quarter of pi. The product of two float32 is exact in float64, so that product and sum there
+round once, as a fused instruction does. (The rounding to float64 in between can change the result once in
+some 10**8 times.)
 
 Source: Moshier, Cephes mathematical library, single precision (logf, sinf, cosf): the coefficients.
 Box and Muller, 1958, Annals of Mathematical Statistics 29(2): the transform.
@@ -23,19 +23,27 @@ def _singles(*values: float) -> tuple[float, ...]:
     return tuple(float(np.float32(value)) for value in values)
 
 
+def _constants(d: type, *values: float) -> tuple[np.ndarray, ...]:
+    """float32 values as arrays of dtype d, which meet an array in half the time that Python's numbers need."""
+    return tuple(np.array(value, d) for value in _singles(*values))
+
+
 # log(1 + x) = x - x**2/2 + x**3 * P(x), sqrt(1/2) <= 1 + x < sqrt(2)
-_LOG = _singles(
+_LOG = _constants(
+    np.float64,
     7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
     -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
 )
-_LN2_SMALL, _LN2_LARGE = _singles(-2.12194440e-4, 0.693359375)  # ln 2 in two parts
-_SQRT_HALF, _FOUR_OVER_PI, _TWO_PI = _singles(0.70710678118654752, 1.27323954473516, 2.0 * math.pi)
-_QUARTER_PI = _singles(-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)  # -pi/4 in three
+_LN2_SMALL, _LN2_LARGE = _constants(np.float32, -2.12194440e-4, 0.693359375)  # ln 2 in two parts
+_SQRT_HALF, _FOUR_OVER_PI, _TWO_PI = _constants(np.float32, 0.70710678118654752, 1.27323954473516, 2.0 * math.pi)
+_ONE, _HALF, _MINUS_HALF, _MINUS_TWO = _constants(np.float32, 1.0, 0.5, -0.5, -2.0)
+_QUARTER_PI = _constants(np.float32, -0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)  # -pi/4 in three
 _COS_SIN = np.array(
     [_singles(2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2),
      _singles(-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)]
 ).T[:, :, None]  # one (2, 1) column a step
-_CHUNK = 1 << 11  # pairs at a time: some ten float64 temporaries, in the first- and second-level caches
+_SIGN = np.int32(-(2**31))
+_CHUNK = 1 << 11  # pairs at a time: some ten temporaries, in the first- and second-level caches
 
 
 def box_muller_float32(values: np.ndarray, mean: float, std: float) -> None:
@@ -45,93 +53,147 @@ def box_muller_float32(values: np.ndarray, mean: float, std: float) -> None:
     replace the first eight, the sines the last.
     """
     groups = values.reshape(-1, 2, 8)
-    mean, std = _singles(mean, std)
     for first in range(0, len(groups), _CHUNK // 8):
         part = groups[first : first + _CHUNK // 8]
-        radius = _log_float32((np.float32(1) - part[:, 0]).reshape(-1))
-        radius *= -2.0
-        radius = np.sqrt(_round(radius))
-        products = _cos_sin_float32((part[:, 1] * np.float32(_TWO_PI)).reshape(-1))
-        products *= _round(radius)
-        if mean != 0.0 or std != 1.0:
-            products = _round(products)
-            products *= std
-        products += mean  # also for 0: it turns -0 into 0
+        products = _cos_sin(part[:, 1].reshape(-1))
+        products *= _radius(part[:, 0].reshape(-1))
         part[...] = products.reshape(2, -1, 8).swapaxes(0, 1)
+        _scale(part, mean, std)
 
 
-def _round(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.float32).astype(np.float64)
+MOST_FROM_BLOCK = 512     # about as many as cost the same either way
 
 
-def _log_float32(x: np.ndarray) -> np.ndarray:
-    """The natural logarithm of positive normal float32, as float64 holding float32 values."""
+def normals_from_block(engine: MersenneTwister, n: int, mean: float, std: float) -> np.ndarray:
+    """`n` float32 normals, 16 <= n <= MOST_FROM_BLOCK.
+
+    The steps of `box_muller_float32` are so many that they take nearly as long for a block of 624 as for 16: they are
+    done once a block, and each draw multiplies its radii by its cosines and sines.
+    """
+    out = np.empty(n, np.float32)
+    tail = n % 16
+    _combine(engine, out[: n - tail])
+    if tail:
+        engine.draw32(tail)
+        _combine(engine, out[-16:])        # the last 16 are drawn anew
+    _scale(out, mean, std)
+    return out
+
+
+def _combine(engine: MersenneTwister, out: np.ndarray) -> None:
+    """Groups of 16 normals from the radii, cosines and sines of the engine's next words."""
+    rows = _derived(engine, out.size).reshape(3, -1, 2, 8)
+    np.multiply(rows[1:, :, 1], rows[0, :, 0], out=out.reshape(-1, 2, 8).swapaxes(0, 1))
+
+
+def _derived(engine: MersenneTwister, n: int) -> np.ndarray:
+    """The radii, cosines and sines, (3, n), of the next n words, which are drawn."""
+    here = min(n, engine.left())
+    start = engine.take(here)
+    if engine.derived is None:
+        uniforms = engine.uniforms()
+        engine.derived = np.concatenate([_radius(uniforms)[None], _cos_sin(uniforms)])
+    rows = engine.derived[:, start : start + here]
+    return rows if here == n else np.concatenate([rows, _derived(engine, n - here)], axis=1)
+
+
+def _scale(normals: np.ndarray, mean: float, std: float) -> None:
+    """normals * std + mean, rounded once, in place."""
+    if mean == 0.0 and std == 1.0:
+        normals += 0.0      # it turns -0 into 0
+        return
+    mean, std = _singles(mean, std)
+    wide = normals * np.float64(std)
+    wide += mean
+    normals[...] = wide
+
+
+def _radius(uniform: np.ndarray) -> np.ndarray:
+    """sqrt(-2 log(1 - u))"""
+    radius = _log(_ONE - uniform)
+    radius *= _MINUS_TWO
+    return np.sqrt(radius, out=radius)
+
+
+# A step a * b + c rounded once: the product goes to float64, where it is exact, the sum back to float32. Where a product
+# is exact in float32 already, all is done there.
+
+
+def _log(x: np.ndarray) -> np.ndarray:
+    """The natural logarithm of positive normal float32, which are overwritten."""
     bits = x.view(np.int32)
-    exponent = ((bits >> 23) - 126).astype(np.float64)
+    exponent = (bits >> 23) - 126
     bits &= 0x7FFFFF
     bits |= 0x3F000000
-    x = x.astype(np.float64)  # in [1/2, 1)
-    small = x < _SQRT_HALF
+    small = x < _SQRT_HALF      # x is in [1/2, 1)
     exponent -= small
-    x += np.where(small, x, 0.0)
-    x -= 1.0
-    narrow = np.empty(x.size, np.float32)
-    y = x * _LOG[0]
-    y += _LOG[1]
+    np.add(x, x, out=x, where=small)
+    x -= _ONE
+    e = exponent.astype(np.float32)
+    wide = x.astype(np.float64)
+    product = wide * _LOG[0]
+    product += _LOG[1]
+    y = product.astype(np.float32)
     for coefficient in _LOG[2:]:
-        narrow[...] = y
-        np.multiply(narrow, x, out=y)
-        y += coefficient
-    narrow[...] = y
-    y = _round(narrow * x)
-    square = _round(x * x)
-    y *= square
-    y += _round(exponent * _LN2_SMALL)
-    y = _round(y)
-    square *= 0.5
+        np.multiply(y, wide, out=product)
+        product += coefficient
+        y[...] = product
+    y *= x
+    square = x * x
+    np.multiply(y, square.astype(np.float64), out=product)
+    product += e * _LN2_SMALL
+    y[...] = product
+    square *= _HALF
     y -= square
-    x += _round(y)
-    exponent *= _LN2_LARGE
-    exponent += _round(x)
-    return _round(exponent)
+    x += y
+    e *= _LN2_LARGE     # exact: the constant has nine bits
+    e += x
+    return e
 
 
-def _cos_sin_float32(angle: np.ndarray) -> np.ndarray:
-    """Cosine (row 0) and sine (row 1) of float32 angles in [0, 2 pi], as float64 holding float32 values."""
-    octant = (angle * np.float32(_FOUR_OVER_PI)).astype(np.int32)
+def _cos_sin(uniform: np.ndarray) -> np.ndarray:
+    """Cosine (row 0) and sine (row 1) of the float32 angles 2 pi u, 0 <= u < 1."""
+    x = uniform * _TWO_PI
+    octant = (x * _FOUR_OVER_PI).astype(np.int32)
     octant += 1
     octant &= -2
-    x = angle.astype(np.float64)
-    for part in _QUARTER_PI:
-        x = _round(octant * part + x)
-    square = _round(x * x)
-    y = np.empty((2, x.size))
-    y[...] = _COS_SIN[0]
-    for coefficients in _COS_SIN[1:]:
-        y *= square
-        y += coefficients
-        y = _round(y)
+    turns = octant.astype(np.float32)
+    x += turns * _QUARTER_PI[0]     # exact: the first two constants have few bits
+    x += turns * _QUARTER_PI[1]
+    last = turns.astype(np.float64)
+    last *= _QUARTER_PI[2]
+    last += x
+    factors = np.empty((2, x.size), np.float32)     # of the last step
+    square, x = factors
+    x[...] = last
+    np.multiply(x, x, out=square)
+    wide = square.astype(np.float64)
+    product = _COS_SIN[0] * wide
+    product += _COS_SIN[1]
+    y = product.astype(np.float32)
+    np.multiply(y, wide, out=product)
+    product += _COS_SIN[2]
+    y[...] = product
     y *= square
-    cosine, sine = _round(y)
-    half = square * 0.5
-    cosine *= square
-    cosine -= half
-    cosine = _round(cosine)
-    cosine += 1.0
-    sine *= x
-    sine += x
+    np.multiply(y, factors.astype(np.float64), out=product)
+    square *= _MINUS_HALF
+    product += factors
+    y[...] = product
+    y[0] += _ONE
     swap = (octant & 2) != 0
-    y[0] = np.where(swap, sine, cosine)
-    y[1] = np.where(swap, cosine, sine)
-    y[0] *= 1.0 - 2.0 * ((octant + 2 & 4) != 0)
-    y[1] *= 1.0 - 2.0 * ((octant & 4) != 0)
-    return _round(y)
+    y = np.where(swap, y[::-1], y)
+    octant <<= 29       # the bit of 4 becomes the sign
+    signs = y.view(np.int32)
+    signs[1] ^= octant & _SIGN
+    octant += 2 << 29
+    signs[0] ^= octant & _SIGN
+    return y
 
 
 def scalar_normals(engine: MersenneTwister, n: int) -> np.ndarray:
     """`n` float64 standard normals made in pairs: of a pair, the second waits in `engine.next_normal`."""
     if n < 32:  # `math` is faster here, and gives the last bit of the C library
-        return np.array([next_normal(engine) for _ in range(n)], np.float64)
+        return np.array(_few_normals(engine, n), np.float64)
     out = np.empty(n)
     first = 0
     if engine.next_normal is not None:
@@ -148,6 +210,18 @@ def scalar_normals(engine: MersenneTwister, n: int) -> np.ndarray:
         sines = sines[:-1]
     out[first + 1 :: 2] = sines
     return out
+
+
+def _few_normals(engine: MersenneTwister, n: int) -> list[float]:
+    found = [] if engine.next_normal is None or n == 0 else [next_normal(engine)]
+    drawn = iter(engine.next_uniforms53((n - len(found) + 1) // 2 * 2))
+    for first, second in zip(drawn, drawn, strict=True):
+        angle, radius = 2.0 * math.pi * first, math.sqrt(-2.0 * math.log1p(-second))
+        found.append(radius * math.cos(angle))
+        found.append(radius * math.sin(angle))
+    if len(found) > n:
+        engine.next_normal = found.pop()
+    return found
 
 
 def next_normal(engine: MersenneTwister) -> float:

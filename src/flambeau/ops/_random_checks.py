@@ -24,6 +24,8 @@ _NAMES = {
 
 def number(value: Any, function: str, argument: str) -> float:
     """A real number, also from a tensor of one element."""
+    if type(value) is float:
+        return value
     if isinstance(value, TensorBase):
         value = array_of(value).item()
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
@@ -33,6 +35,8 @@ def number(value: Any, function: str, argument: str) -> float:
 
 def integer(value: Any, function: str, argument: str) -> int:
     """An integer, also from an integer tensor of one element."""
+    if type(value) is int:
+        return value
     if isinstance(value, TensorBase):
         value = array_of(value).item()
     if not hasattr(value, "__index__"):

@@ -8,6 +8,7 @@ arXiv:1706.02515 (alpha).
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from flambeau.core.inplace import apply_inplace2
 from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
 from flambeau.core.op import slot
 from flambeau.core.origin import warn_user
-from flambeau.kernels.random import bernoulli_
+from flambeau.kernels import random
 
 from ._args import tensor
 from ._generator import default_generator
@@ -33,13 +34,21 @@ def _noise(a: np.ndarray, keep: float, scaled: bool, channels: int, generator: A
 
     In the shape and memory order of a; or with `channels` leading dimensions of a, the others being 1.
     """
-    out = np.empty_like(a) if channels == 0 else np.empty(a.shape[:channels] + (1,) * (a.ndim - channels), a.dtype)
     with generator.lock:
-        bernoulli_(generator.engine, out, keep)
+        if channels == 0:
+            out = random.like(random.bernoulli, random.bernoulli_, generator.engine, a, keep)
+        else:
+            out = random.bernoulli(generator.engine, a.shape[:channels] + (1,) * (a.ndim - channels), keep, a.dtype)
     if scaled:
-        wide = np.float32 if a.dtype.itemsize == 2 else a.dtype.type
-        out *= np.asarray(wide(1) / wide(keep)).astype(a.dtype)
+        out *= _inverse(keep, a.dtype)
     return out
+
+
+@lru_cache(maxsize=256)
+def _inverse(keep: float, d: np.dtype) -> np.ndarray:
+    """1 / keep in dtype d; the halves divide in float32."""
+    wide = np.float32 if d.itemsize == 2 else d.type
+    return np.asarray(wide(1) / wide(keep)).astype(d)
 
 
 def _noise_shape(self: Meta, keep: float, scaled: bool, channels: int, generator: Any) -> Meta:

@@ -35,9 +35,10 @@ def _new(
     pin_memory: Any,
 ) -> Any:
     """A tensor of `kernel(engine, shape, *params, dtype)`."""
-    check_options(layout, pin_memory)
+    if layout is not None or pin_memory:
+        check_options(layout, pin_memory)
     source = generator_of(generator, function)
-    d = array_dtype(dtype, function)
+    d = None if dtype is None else array_dtype(dtype, function)
     if out is not None and isinstance(out, TensorBase):
         own = dtype_of(out)
         checks(own)
@@ -45,7 +46,7 @@ def _new(
     if d is None:
         d = default_array_type() if default is None else default
     checks(d)
-    if as_device(device) is META:
+    if device is not None and as_device(device) is META:
         return filled(shape, d, None, device, requires_grad)
     if state.special != 0 and _mapped.creator:
         return _mapped.creator[0](
@@ -164,6 +165,8 @@ def _is_size(value: Any) -> bool:
 
 def _range(function: str, args: tuple, low: Any, high: Any) -> tuple[int, int]:
     """The bounds of (high) or (low, high), positional or by name."""
+    if low is None and high is None and len(args) in (1, 2):
+        return check.integer(args[0], function, "low") if len(args) == 2 else 0, check.integer(args[-1], function, "high")
     names = ("high",) if len(args) == 1 and high is None else ("low", "high")
     given = dict(zip(names, args, strict=False))
     if len(args) > 2 or "low" in given and low is not None or "high" in given and high is not None:
@@ -197,16 +200,15 @@ def randint(*args: Any, low: Any = None, high: Any = None, size: Any = None, gen
     >>> flambeau.randint(10, (4,))
     tensor([5, 9, 4, 8])
     """
+    bounds = args
     if size is None:
         if len(args) < 2 and not (args and high is not None):
             raise TypeError('randint() missing required arguments: the forms are (high, size) and (low, high, size)')
-        *bounds, size = args
-    else:
-        bounds = list(args)
+        bounds, size = args[:-1], args[-1]
     if not _is_size(size):
         raise TypeError(f"randint(): argument 'size' (position {len(bounds) + 1}) must be tuple of ints, not "
                         f"{type(size).__name__}")
-    first, last = _range("randint", tuple(bounds), low, high)
+    first, last = _range("randint", bounds, low, high)
     return _new("randint", random.randint, size_of((size,), "randint"), (first, last),
                 lambda d: check.integer_bounds(first, last, d), _INT64, generator, out, dtype, layout, device, requires_grad,
                 pin_memory)

@@ -22,14 +22,18 @@ from ._shapes import like
 
 
 def _fill(name: str, kernel: Callable, params: Sequence[str] = (), inputs: Sequence[str] = ("self",),
-          node: str | None = None, method: str | None = None) -> Op:
+          node: str | None = None, method: str | None = None, draw: Callable | None = None) -> Op:
     """A primitive that gives new values for its first input: kernel(engine, out, other arrays..., params...).
 
-    `method` is the method that messages name, where it is not the primitive's name and "_".
+    `method` is the method that messages name, where it is not the primitive's name and "_". `draw` is the kernel that
+    returns a new array, for self in C order: draw(engine, shape, params..., dtype).
     """
 
     def filled(a: np.ndarray, *args: Any) -> np.ndarray:
         generator = args[-1]
+        if draw is not None:
+            with generator.lock:
+                return random.like(draw, kernel, generator.engine, a, *args[:-1])
         out = np.empty_like(a)      # in the same order in memory, which is the order of filling
         with generator.lock:
             kernel(generator.engine, out, *args[:-1])
@@ -50,6 +54,8 @@ def _apply(op: Op, self: Any, others: list, params: tuple, generator: Any) -> An
 
 def _bounds(function: str, args: tuple, given: dict[str, Any], defaults: tuple) -> tuple[Any, Any]:
     """The arguments `from` and `to`, whose first name Python does not allow in a signature."""
+    if not given and len(args) in (0, 2):
+        return args or defaults
     names = ("from", "to")
     if len(args) > 2:
         raise TypeError(f"{function}() takes at most 2 positional arguments, from and to, got {len(args)}")
@@ -67,8 +73,8 @@ def _bounds(function: str, args: tuple, given: dict[str, Any], defaults: tuple) 
 # ---------------------------------------------------------------------------------------------- uniform, normal
 
 
-_UNIFORM = _fill("uniform", random.uniform_, ("low", "high"))
-_NORMAL = _fill("normal", random.normal_, ("mean", "std"))
+_UNIFORM = _fill("uniform", random.uniform_, ("low", "high"), draw=random.uniform)
+_NORMAL = _fill("normal", random.normal_, ("mean", "std"), draw=random.normal)
 _NORMAL_SERIAL = _fill("normal_serial", random.normal_serial_, ("mean", "std"), node="NormalBackward0", method="normal_")
 
 
@@ -117,10 +123,13 @@ def normal_(self: Any, mean: Any = 0.0, std: Any = 1.0, *, generator: Generator 
 # ------------------------------------------------------------------------------------------------------ integers
 
 
-_RANDOM = _fill("random", random.randint_all_, node="RandomBackward2")
-_RANDOM_TO = _fill("random_to", random.randint_, ("low", "high"), node="RandomBackward1", method="random_")
-_RANDOM_RANGE = _fill("random_range", random.randint_, ("low", "high"), node="RandomBackward0", method="random_")
-_RANDOM_FROM = _fill("random_from", random.randint_from_, ("low",), node="RandomBackward0", method="random_")
+_RANDOM = _fill("random", random.randint_all_, node="RandomBackward2", draw=random.randint_all)
+_RANDOM_TO = _fill("random_to", random.randint_, ("low", "high"), node="RandomBackward1", method="random_",
+                   draw=random.randint)
+_RANDOM_RANGE = _fill("random_range", random.randint_, ("low", "high"), node="RandomBackward0", method="random_",
+                      draw=random.randint)
+_RANDOM_FROM = _fill("random_from", random.randint_from_, ("low",), node="RandomBackward0", method="random_",
+                     draw=random.randint_from)
 
 
 @public(namespaces=(), random=True, samples=lambda t: [call(t(3, 4)), call(t(3, dtype="int64"), 5), call(t(3), -2, 9)],
@@ -161,7 +170,8 @@ def _bernoulli_tensor_(engine: Any, out: np.ndarray, p: np.ndarray) -> None:
     random.bernoulli_tensor_(engine, out, p)
 
 
-_BERNOULLI = _fill("bernoulli_number", random.bernoulli_, ("p",), node="BernoulliBackward2", method="bernoulli_")
+_BERNOULLI = _fill("bernoulli_number", random.bernoulli_, ("p",), node="BernoulliBackward2", method="bernoulli_",
+                   draw=random.bernoulli)
 _BERNOULLI_TENSOR = _fill("bernoulli_tensor", _bernoulli_tensor_, inputs=("self", "p"), node="BernoulliBackward1",
                           method="bernoulli_")
 
@@ -198,10 +208,10 @@ def bernoulli_(self: Any, p: Any = 0.5, *, generator: Generator | None = None) -
 # ------------------------------------------------------------------------------------------------- other families
 
 
-_EXPONENTIAL = _fill("exponential", random.exponential_, ("lambd",))
-_CAUCHY = _fill("cauchy", random.cauchy_, ("median", "sigma"))
-_LOG_NORMAL = _fill("log_normal", random.log_normal_, ("mean", "std"))
-_GEOMETRIC = _fill("geometric", random.geometric_, ("p",))
+_EXPONENTIAL = _fill("exponential", random.exponential_, ("lambd",), draw=random.exponential)
+_CAUCHY = _fill("cauchy", random.cauchy_, ("median", "sigma"), draw=random.cauchy)
+_LOG_NORMAL = _fill("log_normal", random.log_normal_, ("mean", "std"), draw=random.log_normal)
+_GEOMETRIC = _fill("geometric", random.geometric_, ("p",), draw=random.geometric)
 
 
 @public(namespaces=(), random=True, samples=lambda t: [call(t(3, 4)), call(t(3, 4), 2.0)],
