@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ._meta import Meta
 from ._record import KERNEL, primitive
 
 
@@ -22,4 +23,5 @@ def _rows(index: np.ndarray, n: int) -> np.ndarray:
     return np.where(index < 0, index + n, index).astype(np.int64) + starts
 
 
-primitive("rows_of_samples", _rows, params=("n",), differentiable=False, may_raise=True, expr=KERNEL)
+primitive("rows_of_samples", _rows, params=("n",), differentiable=False, may_raise=True,
+          meta=lambda index, n: Meta(index.shape, np.dtype("i8")), expr=KERNEL)
