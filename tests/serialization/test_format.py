@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 import zipfile
 from collections import Counter, OrderedDict
 
@@ -177,6 +178,20 @@ def test_conjugated_and_negated_tensors_of_pytorch_are_resolved():
     for view in (t.conj(), t.conj().imag):
         assert view.is_conj() or view.is_neg()
         assert loaded(flambeau, saved(torch, view)).tolist() == view.tolist()
+        older = saved(torch, [view, view], _use_new_zipfile_serialization=False)       # the bytes come after the object
+        assert [x.tolist() for x in loaded(flambeau, older)] == [view.tolist()] * 2
+
+
+def test_whole_modules_of_the_older_format():
+    """Its pickles name a container's class together with its source."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ModuleList([torch.nn.Tanh()]), torch.nn.LSTM(3, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        older = saved(torch, net, _use_new_zipfile_serialization=False)
+    again = loaded(flambeau, older, weights_only=False)
+    assert str(again) == str(net)
+    assert {k: v.tolist() for k, v in again.state_dict().items()} == {k: v.tolist() for k, v in net.state_dict().items()}
 
 
 def test_members_are_those_of_pytorch_and_lie_at_multiples_of_64(tmp_path):

@@ -67,6 +67,8 @@ class _Storages:
         """The storage that a pickle names by ("storage", type, key, location, number of elements, view)."""
         from ._load import described, storage_of
 
+        if type(pid) is tuple and len(pid) == 4 and pid[0] == "module":
+            return pid[1]                   # a class, with the file and the text of its source
         kind, key, location, n = described(pid, 5)
         itemsize = 1 if kind.dtype is None else kind.dtype.itemsize
         if len(pid) > 5 and pid[5] is not None:
@@ -83,6 +85,7 @@ class _Storages:
     def _new(self, kind: Any, location: str, nbytes: int) -> tuple[LoadedStorage, Any, Any, list]:
         waiting: list[np.ndarray] = []
         loaded = LoadedStorage(nbytes, waiting.append)
+        loaded.later = []
         return loaded, self._restore(loaded, location), kind, waiting
 
     def read(self, keys: list, data: bytes, position: int, what: str, big: bool) -> int:

@@ -26,7 +26,7 @@ from flambeau.core.dtype import (
     as_device,
     by_name,
 )
-from flambeau.core.objects import make
+from flambeau.core.objects import array_of, make
 from flambeau.kernels import strides as layout
 from flambeau.nn.parameter import Parameter
 from flambeau.ops._meta import meta_tensor
@@ -77,6 +77,7 @@ class LoadedStorage(UntypedStorage):
         self._fill = fill
         self._owner: Any = mapped
         self._device = device
+        self.later: list[Callable[[], None]] | None = None      # what to do when bytes that come later are there
 
     def elements(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array of this shape at the storage's beginning, which it fills. The first one owns the "
@@ -95,6 +96,9 @@ class LoadedStorage(UntypedStorage):
             target[:] = data
         if self._owner is None:
             self._fill = lambda target: target.__setitem__(slice(None), data)
+        for act in self.later or ():
+            act()
+        self.later = None
 
     def read(self) -> None:
         """Read the bytes now, if they have not been read."""
@@ -207,12 +211,22 @@ def _rebuild_tensor_v2(storage: Any, storage_offset: Any, size: Any, stride: Any
         if not isinstance(metadata, dict) or not set(metadata) <= {"conj", "neg"}:
             raise CheckpointError(f"a tensor of the file has metadata {short(metadata)}; known are conj and "
                                   "neg")
-        if metadata.get("conj") and t.is_complex():
-            t = t.detach().conj().resolve_conj()
-        if metadata.get("neg"):
-            t = -t.detach()
-        t = _with_grad(t, requires_grad)
+        t = _with_grad(_resolved(t.detach(), metadata, storage), requires_grad)
     return t
+
+
+def _resolved(view: Any, metadata: dict, storage: Any) -> Any:
+    """The numbers that PyTorch would compute when it reads a tensor; once more when their storage is filled."""
+
+    def computed() -> Any:
+        t = view.conj().resolve_conj() if metadata.get("conj") and view.is_complex() else view
+        return -t if metadata.get("neg") else t
+
+    found = computed()
+    raw = storage.untyped() if isinstance(storage, TypedStorage) else storage
+    if isinstance(raw, LoadedStorage) and raw.later is not None and found is not view:
+        raw.later.append(lambda: np.copyto(array_of(found), array_of(computed())))
+    return found
 
 
 def _rebuild_tensor_v3(storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any, backward_hooks: Any,
