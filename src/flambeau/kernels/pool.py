@@ -88,6 +88,20 @@ def pool_output_size(
     return out
 
 
+@lru_cache(maxsize=4096)
+def _taps(axis: int, size: int, out: int, k: int, s: int, p: int, d: int) -> tuple[tuple[bool, tuple, tuple], ...]:
+    """For each tap that falls inside the input: (everywhere, where in the output, what it reads), along axis."""
+    found = []
+    for t in range(k):
+        slices = _tap_slices(size, out, t, s, p, d)
+        if slices is not None:
+            found.append((slices[0] == slice(0, out), _at(axis, slices[0]), _at(axis, slices[1])))
+    return tuple(found)
+
+
+_output_size = lru_cache(maxsize=1024)(pool_output_size)
+
+
 def _tap_slices(size: int, out: int, t: int, s: int, p: int, d: int) -> tuple[slice, slice] | None:
     """(positions of the output whose tap t falls inside the input, the input it reads there)."""
     shift = t * d - p
@@ -114,16 +128,29 @@ def _lowest(dtype: np.dtype):
 
 
 def _max_along(x, axis, k, s, p, d, out):
-    size = x.shape[axis]
-    shape = list(x.shape)
-    shape[axis] = out
-    best = np.full(shape, _lowest(x.dtype), x.dtype)
-    for t in range(k):
-        slices = _tap_slices(size, out, t, s, p, d)
-        if slices is not None:
-            target = best[_at(axis, slices[0])]
-            np.maximum(target, x[_at(axis, slices[1])], out=target)
-    return best
+    return _combine_along(x, axis, k, s, p, d, out, np.maximum, _lowest)
+
+
+def _combine_along(x, axis, k, s, p, d, out, combine, start):
+    """The taps of each window along axis, combined; start(dtype) is what no tap gives."""
+    taps = _taps(axis, x.shape[axis], out, k, s, p, d)
+    whole = [source for everywhere, _, source in taps if everywhere]
+    if len(whole) > 1:
+        total = combine(x[whole[0]], x[whole[1]])
+        for source in whole[2:]:
+            combine(total, x[source], out=total)
+    elif whole:
+        total = x[whole[0]].copy()
+    else:
+        shape = list(x.shape)
+        shape[axis] = out
+        total = np.full(shape, start(x.dtype), x.dtype)
+    if len(whole) < len(taps):
+        for everywhere, at, source in taps:
+            if not everywhere:
+                target = total[at]
+                combine(target, x[source], out=target)
+    return total
 
 
 def _max_along_with_code(x, code, axis, k, s, p, d, out, scale, code_type, nan):
@@ -180,12 +207,14 @@ def _code_tables(size, kernel, stride, padding, dilation, out):
 
 
 def _pool_arguments(x, kernel, stride, padding, dilation, ceil_mode):
-    nd = len(kernel)
     kernel, padding, dilation = tuple(kernel), tuple(padding), tuple(dilation)
     stride = tuple(stride) if stride else kernel
-    size = x.shape[x.ndim - nd :]
-    out = pool_output_size(size, kernel, stride, padding, dilation, ceil_mode)
-    return size, kernel, stride, padding, dilation, out
+    size = x.shape[x.ndim - len(kernel) :]
+    return size, kernel, stride, padding, dilation, _output_size(size, kernel, stride, padding, dilation, ceil_mode)
+
+
+def _in_order(x: np.ndarray) -> np.ndarray:
+    return x if x.flags.c_contiguous else x.copy()
 
 
 def max_pool(
@@ -198,8 +227,13 @@ def max_pool(
 ) -> np.ndarray:
     """Window maxima, as `max_pool_with_indices` without the indices (half the time)."""
     size, kernel, stride, padding, dilation, out = _pool_arguments(x, kernel, stride, padding, dilation, ceil_mode)
+    if x.size <= _BLOCK:
+        x = _in_order(x)
+        for axis in range(-1, -1 - len(size), -1):
+            x = _max_along(x, axis, kernel[axis], stride[axis], padding[axis], dilation[axis], out[axis])
+        return x
     lead = x.shape[: x.ndim - len(size)]
-    planes = x.reshape(-1, *size) if x.size else x.reshape(0, *size)
+    planes = x.reshape(-1, *size)
     result = np.empty((planes.shape[0], *out), x.dtype)
     step = max(1, _BLOCK // max(prod(size), 1))
     for i in range(0, planes.shape[0], step):
@@ -225,6 +259,10 @@ def max_pool_with_indices(
         of equal elements is reported; a NaN wins, the last of several; padding never does.
     """
     size, kernel, stride, padding, dilation, out = _pool_arguments(x, kernel, stride, padding, dilation, ceil_mode)
+    if x.size <= _FEW and x.dtype.kind in "fiu":
+        found = _max_of_windows(x, size, kernel, stride, padding, dilation, out)
+        if found is not None:
+            return found
     lead = x.shape[: x.ndim - len(size)]
     planes = x.reshape(-1, *size) if x.size else x.reshape(0, *size)
     maxima = np.empty((planes.shape[0], *out), x.dtype)
@@ -244,6 +282,37 @@ def max_pool_with_indices(
         maxima[i : i + step] = best
         np.add(offsets.take(code), starts, out=indices[i : i + step])
     return maxima.reshape(lead + out), indices.reshape(lead + out)
+
+
+_FEW = 2048  # elements whose windows are copied
+
+
+def _max_of_windows(x, size, kernel, stride, padding, dilation, out):
+    """`max_pool_with_indices` of a few elements, whose windows are laid side by side; None where NaN or -inf decide."""
+    lead = x.shape[: x.ndim - len(size)]
+    if not x.size:
+        return np.empty(lead + out, x.dtype), np.empty(lead + out, np.int64)
+    starts, offsets = _code_tables(size, kernel, stride, padding, dilation, out)
+    if any(padding) or any((m - 1) * s + d * (k - 1) >= n for m, s, d, k, n in zip(out, stride, dilation, kernel, size,
+                                                                                 strict=True)):
+        # ceil_mode: the last window may reach beyond the right padding
+        wide = [max(n + 2 * p, (m - 1) * s + d * (k - 1) + 1)
+                for n, p, m, s, d, k in zip(size, padding, out, stride, dilation, kernel, strict=True)]
+        padded = np.full((*lead, *wide), _lowest(x.dtype), x.dtype)
+        padded[(..., *[slice(p, p + n) for p, n in zip(padding, size, strict=True)])] = x
+        x = padded
+    x = _in_order(x)
+    steps = x.strides[len(lead) :]
+    strides = x.strides[: len(lead)] + tuple([a * s for a, s in zip(steps, stride, strict=True)]) + tuple(
+        [a * d for a, d in zip(steps, dilation, strict=True)])
+    windows = np.ndarray((*lead, *out, *kernel), x.dtype, x, 0, strides).reshape(-1, len(offsets))
+    code = windows.argmax(1)
+    best = windows.reshape(-1).take(code + np.arange(0, windows.size, len(offsets)))
+    if np.count_nonzero(best > _lowest(x.dtype)) != best.size:
+        return None
+    indices = offsets.take(code).reshape(lead + out)
+    indices += starts
+    return best.reshape(lead + out), indices
 
 
 def _flat_indices(indices: np.ndarray, nd: int, plane: int) -> np.ndarray:
@@ -298,25 +367,13 @@ def max_unpool(x: np.ndarray, indices: np.ndarray, size: Sequence[int]) -> np.nd
 
 
 def _sum_along(x, axis, k, s, p, out):
-    size = x.shape[axis]
-    if k == size and p == 0 and out == 1:
+    if k == x.shape[axis] and p == 0 and out == 1:
         return np.add.reduce(x, axis, keepdims=True)
-    shape = list(x.shape)
-    shape[axis] = out
-    total = None
-    for t in range(k):
-        slices = _tap_slices(size, out, t, s, p, 1)
-        if slices is None:
-            continue
-        source = x[_at(axis, slices[1])]
-        if total is None:
-            if slices[0] == slice(0, out):
-                total = source.copy()
-                continue
-            total = np.zeros(shape, x.dtype)
-        target = total[_at(axis, slices[0])]
-        np.add(target, source, out=target)
-    return np.zeros(shape, x.dtype) if total is None else total
+    return _combine_along(x, axis, k, s, p, 1, out, np.add, _zero)
+
+
+def _zero(dtype: np.dtype) -> int:
+    return 0
 
 
 def _spread_along(g, axis, k, s, p, size):
@@ -324,11 +381,9 @@ def _spread_along(g, axis, k, s, p, size):
     shape = list(g.shape)
     shape[axis] = size
     result = np.zeros(shape, g.dtype)
-    for t in range(k):
-        slices = _tap_slices(size, g.shape[axis], t, s, p, 1)
-        if slices is not None:
-            target = result[_at(axis, slices[1])]
-            np.add(target, g[_at(axis, slices[0])], out=target)
+    for _, source, at in _taps(axis, size, g.shape[axis], k, s, p, 1):
+        target = result[at]
+        np.add(target, g[source], out=target)
     return result
 
 
@@ -353,7 +408,7 @@ def _divisor(size, kernel, stride, padding, out, count_include_pad, divisor_over
 def _divide(total: np.ndarray, divisor) -> np.ndarray:
     if total.dtype.kind in "iu":  # towards zero, as integers are divided in C
         return (np.sign(total) * np.sign(divisor) * (np.abs(total) // np.abs(divisor))).astype(total.dtype, copy=False)
-    if not isinstance(divisor, int):
+    if not isinstance(divisor, int) and divisor.dtype is not total.dtype:
         divisor = divisor.astype(total.dtype)
     return np.divide(total, divisor, out=total)
 
@@ -371,7 +426,7 @@ def avg_pool(
     ones = (1,) * len(kernel)
     size, kernel, stride, padding, _, out = _pool_arguments(x, kernel, stride, padding, ones, ceil_mode)
     divisor = _divisor(size, kernel, stride, padding, out, bool(count_include_pad), divisor_override)
-    total = x.astype(_widen(x.dtype), copy=False)
+    total = _in_order(x).astype(_widen(x.dtype), copy=False)
     for axis in range(-len(size), 0):  # rows first: their slices are contiguous, and fewer remain for the last axis
         total = _sum_along(total, axis, kernel[axis], stride[axis], padding[axis], out[axis])
     return _divide(total, divisor).astype(x.dtype, copy=False)
@@ -413,8 +468,17 @@ def _bounds(size: int, out: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     )
 
 
+@lru_cache(maxsize=256)
+def _bound_pairs(size: int, out: int) -> np.ndarray:
+    """start, end, start, end, ... of the windows, as `reduceat` takes them; it takes no end that is the size."""
+    pairs = [bound for window in zip(*_bounds(size, out), strict=True) for bound in window]
+    return np.array(pairs[:-1])
+
+
 def _adaptive_sum_along(x, axis, out):
     size = x.shape[axis]
+    if x.size <= _FEW and 0 < out <= size:
+        return np.add.reduceat(x, _bound_pairs(size, out), axis)[_at(axis, slice(None, None, 2))]
     starts, ends = _bounds(size, out)
     shape = list(x.shape)
     shape[axis] = out
@@ -435,6 +499,7 @@ def _adaptive_sum_along(x, axis, out):
     return total
 
 
+@lru_cache(maxsize=256)
 def _adaptive_divisor(size, out, dtype) -> np.ndarray:
     counts = np.ones((), np.int64)
     for n, m in zip(size, out, strict=True):
@@ -504,6 +569,18 @@ def _argmax(rows: np.ndarray) -> np.ndarray:
     return position
 
 
+@lru_cache(maxsize=128)
+def _window_table(size: tuple[int, ...], out: tuple[int, ...]) -> np.ndarray:
+    """The flat positions of each window, (windows, elements); shorter windows repeat their last row or column."""
+    table = np.zeros((1, 1), np.int64)
+    for n, m in zip(size, out, strict=True):
+        starts, ends = _bounds(n, m)
+        longest = max([e - s for s, e in zip(starts, ends, strict=True)])
+        positions = np.minimum(np.array(starts)[:, None] + np.arange(longest), np.array(ends)[:, None] - 1)
+        table = (table[:, None, :, None] * n + positions[None, :, None, :]).reshape(table.shape[0] * m, -1)
+    return table
+
+
 def adaptive_max_pool(x: np.ndarray, out: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Maxima over the windows of `adaptive_avg_pool`, and their flat spatial indices (int64).
 
@@ -515,6 +592,16 @@ def adaptive_max_pool(x: np.ndarray, out: Sequence[int]) -> tuple[np.ndarray, np
         kernel = tuple([n // m for n, m in zip(size, out, strict=True)])
         return max_pool_with_indices(x, kernel, kernel, (0,) * nd, (1,) * nd, False)
     lead = x.shape[: x.ndim - nd]
+    if 0 < x.size <= _FEW and x.dtype.kind in "fiu" and 0 not in out:
+        table = _window_table(size, out)
+        windows = x.reshape(-1, prod(size)).take(table, 1)
+        code = windows.argmax(-1)
+        code += np.arange(0, table.size, table.shape[1])
+        indices = table.reshape(-1).take(code)
+        code += np.arange(0, windows.size, table.size)[:, None]
+        maxima = windows.reshape(-1).take(code)
+        if np.count_nonzero(maxima == maxima) == maxima.size:
+            return maxima.reshape(lead + out), indices.reshape(lead + out)
     planes = x.reshape(prod(lead), *size)
     maxima = np.empty((planes.shape[0], *out), x.dtype)
     indices = np.empty((planes.shape[0], *out), np.int64)
