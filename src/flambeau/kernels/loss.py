@@ -13,6 +13,8 @@ from math import prod
 
 import numpy as np
 
+from .pointwise import select
+
 __all__ = [
     "bce",
     "bce_backward",
@@ -278,7 +280,8 @@ def smooth_l1(x: np.ndarray, target: np.ndarray, beta: float) -> np.ndarray:
     if beta == 0:
         return d.astype(x.dtype, copy=False)
     beta = d.dtype.type(beta)
-    return np.where(d < beta, d * d * (d.dtype.type(0.5) / beta), d - beta / 2).astype(x.dtype, copy=False)
+    near = d * d * (d.dtype.type(0.5) / beta)
+    return select(np.asarray(d < beta), near, np.asarray(d - beta / 2)).astype(x.dtype, copy=False)
 
 
 def smooth_l1_backward(g: np.ndarray, x: np.ndarray, target: np.ndarray, beta: float) -> np.ndarray:
@@ -296,7 +299,8 @@ def huber(x: np.ndarray, target: np.ndarray, delta: float) -> np.ndarray:
     d = np.abs(_wide(x) - _wide(target))
     delta = d.dtype.type(delta)
     half = d.dtype.type(0.5)
-    return np.where(d <= delta, half * d * d, delta * (d - half * delta)).astype(x.dtype, copy=False)
+    near = half * d * d
+    return select(np.asarray(d <= delta), near, np.asarray(delta * (d - half * delta))).astype(x.dtype, copy=False)
 
 
 def huber_backward(g: np.ndarray, x: np.ndarray, target: np.ndarray, delta: float) -> np.ndarray:

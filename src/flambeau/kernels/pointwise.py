@@ -31,7 +31,7 @@ ZEROS, ONES, TWOS, HALVES = _constants(0), _constants(1), _constants(2), _consta
 _SMALL = 256                # elements up to which np.putmask beats bit masks
 LARGE = 1 << 18             # elements above which a kernel of several passes works a block at a time
 BLOCK = 1 << 16
-_clip = getattr(np._core.umath, "clip", np.clip)      # the ufunc, without a Python function around it
+clip = getattr(np._core.umath, "clip", np.clip)      # the ufunc, without a Python function around it
 _BITS = {1: np.dtype("int8"), 2: np.dtype("int16"), 4: np.dtype("int32"), 8: INT64}
 
 
@@ -136,7 +136,7 @@ def limit(a: np.ndarray, low: Any, high: Any, out: np.ndarray | None = None) -> 
     """min(max(a, low), high) of floats, nan kept: four times as fast as np.maximum for large arrays and a number."""
     d = a.dtype
     if (d is F32 or d is F64) and low <= high:
-        return _clip(a, scalar(low, d), scalar(high, d), out)
+        return clip(a, scalar(low, d), scalar(high, d), out)
     x = np.maximum(a, scalar(low, d), out=out)
     return np.minimum(x, scalar(high, d), out=x if isinstance(x, np.ndarray) else None)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from flambeau.core.apply import apply1, apply2
 from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.kernels import division
 from flambeau.kernels import pointwise as k
 from flambeau.kernels.pointwise import new, not_implemented, refuse, wide
 from flambeau.kernels.promotion import promote_types
@@ -165,7 +166,7 @@ def _floor_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if b.dtype.kind not in "fV":
         _no_zero("div_floor_cpu", b)
         refuse("div_floor_cpu", b, "c")
-    return np.floor_divide(a, b)
+    return division.floor_divide(a, b)
 
 
 def _trunc_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -254,14 +255,14 @@ def _remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if b.dtype.kind not in "fV":
         _no_zero("remainder_cpu", b)
         refuse("remainder_cpu", b, "c")
-    return np.remainder(a, b)
+    return division.remainder(a, b)
 
 
 def _fmod(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if b.dtype.kind not in "fV":
         _no_zero("fmod_cpu", b)
         refuse("fmod_cpu", b, "c")
-    return np.fmod(a, b)
+    return division.fmod(a, b)
 
 
 REMAINDER = binary("remainder", _remainder, front=False, doc="", expr="remainder(self, other)", node="RemainderBackward1",

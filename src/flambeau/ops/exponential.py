@@ -294,10 +294,37 @@ binary("xlog1py", _xlog1py, float_result=True, expr=KERNEL, namespaces=("special
        other=lambda xp, g, self, other: g * self / (other + 1))
 
 
+def _less_far(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """-|a - b|, and 0 where both are the same infinity."""
+    t = np.asarray(np.subtract(a, b))
+    same = np.isnan(t) & np.equal(a, b)
+    if same.any():
+        t = np.where(same, ZEROS[t.dtype], t)
+    np.absolute(t, t)
+    return np.negative(t, t)
+
+
+@k.elementwise
+def _real_logaddexp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    t = _less_far(a, b)
+    np.exp(t, t)
+    np.log1p(t, t)
+    return np.add(t, np.maximum(a, b), t)
+
+
+@k.elementwise
+def _real_logaddexp2(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    t = _less_far(a, b)
+    np.exp2(t, t)
+    np.log1p(t, t)
+    np.multiply(t, k.scalar(1 / math.log(2), t.dtype), t)
+    return np.add(t, np.maximum(a, b), t)
+
+
 def _logaddexp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if a.dtype.kind != "c":
         k.refuse("logaddexp_cpu", a, "biu")
-        return np.logaddexp(a, b)
+        return _real_logaddexp(a, b)
     a, b = np.broadcast_arrays(a, b)
     smaller = np.isnan(a.real) | (a.real < b.real)
     low, high = np.where(smaller, a, b), np.where(smaller, b, a)
@@ -308,7 +335,7 @@ def _logaddexp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _logaddexp2(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     k.refuse("logaddexp2_cpu", a, "biuc")
-    return np.logaddexp2(a, b)
+    return _real_logaddexp2(a, b)
 
 
 binary("logaddexp", _logaddexp, numbers=False, expr=KERNEL, inplace=False,
@@ -347,6 +374,8 @@ def _sigmoid(a: np.ndarray) -> np.ndarray:
     if not a.flags.c_contiguous:
         a = a.copy("K")         # a quarter of the time that NumPy takes to set up a strided loop
     if a.size > _FEW:
+        if a.size > k.LARGE:
+            return _logistic(a)
         out = np.negative(a)
         np.exp(out, out)
         np.add(out, _ONE32 if d is k.F32 else _ONE64, out)

@@ -9,7 +9,7 @@ import numpy as np
 from flambeau.core.apply import apply1, apply2, apply_n
 from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.kernels.casting import cast
-from flambeau.kernels.pointwise import TWOS, ZEROS, is_half, refuse, scalar, wide
+from flambeau.kernels.pointwise import TWOS, ZEROS, is_half, limit, refuse, scalar, select, wide
 
 from ._args import tensor
 from ._pointwise import binary, binary_samples, call2, is_number, no_derivative, scalar_form, tensors_only, unary
@@ -215,9 +215,15 @@ def _nan_to_num(a: np.ndarray, nan: float | None, posinf: float | None, neginf: 
         x.real, x.imag = _nan_to_num(a.real, nan, posinf, neginf), _nan_to_num(a.imag, nan, posinf, neginf)
         return x
     top = np.finfo(a.dtype)
-    x = np.where(np.isnan(a), scalar(0.0 if nan is None else nan, a.dtype), a)
-    x = np.where(np.equal(a, np.inf), scalar(float(top.max) if posinf is None else posinf, a.dtype), x)
-    return np.where(np.equal(a, -np.inf), scalar(float(top.min) if neginf is None else neginf, a.dtype), x)
+    high = float(top.max) if posinf is None else posinf
+    low = float(top.min) if neginf is None else neginf
+    if posinf is None and neginf is None and a.ndim:
+        x = limit(a, low, high)
+    else:
+        x = select(np.asarray(np.equal(a, np.inf)), scalar(high, a.dtype), a)
+        x = select(np.asarray(np.equal(a, -np.inf)), scalar(low, a.dtype), x)
+    wrong = np.asarray(np.isnan(a))
+    return select(wrong, scalar(0.0 if nan is None else nan, a.dtype), x) if wrong.any() else x
 
 
 def _nan_to_num_typed(a: np.ndarray, nan: float | None, posinf: float | None, neginf: float | None) -> np.ndarray:

@@ -10,10 +10,11 @@ import numpy as np
 
 from flambeau.core.apply import apply1
 from flambeau.core.objects import TensorBase
-from flambeau.kernels.pointwise import ZEROS, refuse, wide
+from flambeau.kernels.error_function import erf
+from flambeau.kernels.pointwise import LARGE, ZEROS, in_blocks, refuse, wide
 from flambeau.kernels.scipy_special import scipy_kernel, special
 
-from ._args import tensor
+from ._args import integer, tensor
 from ._pointwise import binary, no_derivative, unary, unary_samples
 from ._record import KERNEL, call, primitive, public
 
@@ -35,8 +36,15 @@ def _real(name: str) -> Callable:
 # --------------------------------------------------------------------------------- error function, gamma
 
 
+@wide
+def _erf_kernel(a: np.ndarray) -> np.ndarray:
+    refuse("erf_cpu", a, "c")
+    return erf(a)
+
+
 def _erf(name: str, aliases: tuple, result: str, doc: str, formula: Callable, **kw: Any) -> None:
-    unary(name, _real(name), expr=f"{name}(self)", aliases=aliases, example=("[0.0]", result), doc=doc, self=formula, **kw)
+    unary(name, _erf_kernel if name == "erf" else _real(name), expr=f"{name}(self)", aliases=aliases,
+          example=("[0.0]", result), doc=doc, self=formula, **kw)
 
 
 _erf("erf", ("special.erf",), "[0.0]", "The error function, elementwise.",
@@ -77,13 +85,31 @@ def _polygamma(a: np.ndarray, n: int) -> np.ndarray:
     return np.asarray(x).astype(d)
 
 
-@wide
+# Bernoulli numbers B2, B4, ..., B16: the asymptotic series of the trigamma function
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+
+
 def _trigamma(a: np.ndarray) -> np.ndarray:
-    """Reflected to positive arguments: psi'(1 - x) + psi'(x) = pi^2 / sin^2(pi x)."""
-    w = a.astype(np.float64)
+    """Reflected to arguments from 1/2, psi'(1 - x) + psi'(x) = pi^2 / sin^2(pi x), moved to arguments from 8.5 by
+    psi'(x) = psi'(x + 1) + 1 / x^2, and there by 1/x + 1/(2 x^2) + the sum of B(2k) / x^(2k + 1)."""
+    if a.size > LARGE:
+        return in_blocks(_trigamma, a)
+    w = np.asarray(a.astype(np.float64))
     low = w < 0.5
-    value = np.asarray(special("polygamma")(1, np.where(low, 1 - w, w)))
-    return np.where(low, (math.pi / np.sin(math.pi * w)) ** 2 - value, value).astype(a.dtype)
+    x = np.where(low, 1 - w, w)
+    value = np.zeros_like(x)
+    for _ in range(8):
+        value += 1 / (x * x)
+        x = x + 1
+    inverse = 1 / x
+    square = inverse * inverse
+    series = np.full_like(x, _BERNOULLI[-1])
+    for b in _BERNOULLI[-2::-1]:
+        series = series * square + b
+    value += inverse + square * (0.5 + series * inverse)
+    if low.any():
+        value = np.where(low, (math.pi / np.sin(math.pi * w)) ** 2 - value, value)
+    return value.astype(a.dtype)
 
 
 POLYGAMMA = primitive("polygamma", lambda a, n: _trigamma(a) if n == 1 else _polygamma(a, n), params=("n",), pointwise=True,
@@ -104,7 +130,7 @@ def polygamma(n: int, input: Any) -> Any:
         n, input = input, n
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, got n={n}")
-    return apply1(POLYGAMMA, tensor(input, "polygamma", "input", 2), (int(n),))
+    return apply1(POLYGAMMA, tensor(input, "polygamma", "input", 2), (integer(n, "polygamma", "n"),))
 
 
 public(op=POLYGAMMA, inplace=True, aliases=("special.polygamma",),
@@ -145,7 +171,7 @@ def mvlgamma(input: Any, p: int) -> Any:
     """
     if p < 1:
         raise RuntimeError(f"p has to be greater than or equal to 1, got {p}")
-    return apply1(MVLGAMMA, tensor(input, "mvlgamma"), (int(p),))
+    return apply1(MVLGAMMA, tensor(input, "mvlgamma"), (integer(p, "mvlgamma", "p"),))
 
 
 def _gamma_backward(xp: Any, g: Any, a: Any, x: Any) -> Any:
@@ -256,8 +282,20 @@ binary("zeta", _zeta, float_result=True, expr=KERNEL, namespaces=_SPECIAL, metho
 def _polynomial(first: Callable, second: Callable, step: Callable) -> Callable:
     """p0 = first(x), p1 = second(x), p(k+1) = step(k, x, pk, p(k-1))."""
 
+    def of_one_degree(x: np.ndarray, n: int) -> np.ndarray:
+        previous, current = first(x), second(x)
+        if n < 0:
+            return np.zeros_like(x)
+        for k in range(1, n):
+            previous, current = current, step(k, x, current, previous)
+        return current if n else previous
+
     def kernel(x: np.ndarray, n: np.ndarray) -> np.ndarray:
         d = x.dtype
+        if n.ndim == 0 and abs(float(n)) < 1 << 20:
+            if x.size > LARGE and x.flags.c_contiguous:
+                return in_blocks(kernel, x, n)
+            return np.asarray(of_one_degree(x.astype(np.float64), int(n))).astype(d)
         x, n = np.broadcast_arrays(x.astype(np.float64), np.trunc(n.astype(np.float64)))
         result = np.where(n == 0, first(x), 0.0)
         previous, current = first(x), second(x)
@@ -275,7 +313,12 @@ def _one(x: np.ndarray) -> np.ndarray:
 
 
 def _shifted(kernel: Callable) -> Callable:
-    return lambda x, n: kernel((x.astype(np.float64) * 2 - 1), n).astype(x.dtype)
+    def shifted(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+        if x.size > LARGE and n.ndim == 0 and x.flags.c_contiguous:
+            return in_blocks(shifted, x, n)
+        return kernel(x.astype(np.float64) * 2 - 1, n).astype(x.dtype)
+
+    return shifted
 
 
 def _chebyshev(k: int, x: Any, p: Any, q: Any) -> Any:
