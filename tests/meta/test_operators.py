@@ -60,7 +60,7 @@ def on_meta(value):
 @pytest.mark.parametrize("key", [k for k in sorted(REGISTRY) if k not in UNLIKE_THE_CPU])
 def test_a_meta_result_has_the_shape_and_dtype_of_the_computed_one(key):
     record = REGISTRY[key]
-    for i, sample, _ in list(S.calls(flambeau, key, record, None, False))[:4]:
+    for i, sample, _ in list(S.calls(flambeau, key, record, None, False))[:3]:
         fn = S.public_callable(flambeau, key, record)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

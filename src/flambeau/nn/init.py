@@ -118,7 +118,7 @@ def eye_(tensor: Any) -> Any:
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     with no_grad():
-        tensor.copy_(flambeau.eye(*tensor.shape, dtype=tensor.dtype))
+        tensor.copy_(flambeau.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device))
     return tensor
 
 

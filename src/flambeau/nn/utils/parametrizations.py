@@ -21,7 +21,7 @@ _MAPS = ("matrix_exp", "cayley", "householder")
 
 def _is_orthogonal(q: Any) -> bool:
     n, k = q.shape[-2:]
-    eye = flambeau.eye(k, dtype=q.dtype)
+    eye = flambeau.eye(k, dtype=q.dtype, device=q.device)
     eps = 10.0 * n * flambeau.finfo(q.dtype).eps
     return bool(flambeau.allclose(q.mH @ q, eye.expand(*q.shape[:-2], k, k), atol=eps))
 
@@ -35,8 +35,8 @@ def _make_orthogonal(a: Any) -> Any:
 def _reflections(below: Any, tau: Any) -> Any:
     """The first columns of the product of I - tau_j v_j v_j^T; v_j is column j of below, and 1 at place j."""
     n, k = below.shape[-2:]
-    q = flambeau.eye(n, k, dtype=below.dtype).expand(below.shape)
-    v = below + flambeau.eye(n, k, dtype=below.dtype)
+    q = flambeau.eye(n, k, dtype=below.dtype, device=below.device).expand(below.shape)
+    v = below + flambeau.eye(n, k, dtype=below.dtype, device=below.device)
     for j in reversed(range(k)):
         column = v[..., j:j + 1]
         q = q - tau[..., j, None, None] * column * (column.mT @ q)
@@ -82,7 +82,7 @@ class _Orthogonal(Module):
             if self.orthogonal_map == "matrix_exp":
                 q = flambeau.matrix_exp(skew)
             else:
-                eye = flambeau.eye(n, dtype=X.dtype)
+                eye = flambeau.eye(n, dtype=X.dtype, device=X.device)
                 q = flambeau.linalg.solve(eye - 0.5 * skew, eye + 0.5 * skew)
             if n != k:
                 q = q[..., :k]
@@ -106,7 +106,7 @@ class _Orthogonal(Module):
         if n == k:
             Q = Q.clone() if _is_orthogonal(Q) else _make_orthogonal(Q)
         else:
-            more = flambeau.randn(*(Q.size()[:-2] + (n, n - k)), dtype=Q.dtype)
+            more = flambeau.randn(*(Q.size()[:-2] + (n, n - k)), dtype=Q.dtype, device=Q.device)
             Q = _make_orthogonal(flambeau.cat([Q, more], dim=-1))
         self.base = Q
         # minus the identity is mapped to the identity by all three maps
