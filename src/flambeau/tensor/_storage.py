@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,33 @@ class UntypedStorage:
             self._bytes = np.array(list(args[0]), np.uint8)
         else:
             self._bytes = np.empty(int(args[0]) if args else 0, np.uint8)
+
+    @classmethod
+    def from_file(cls, filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """The first nbytes (0: all) of a file, mapped into memory.
+
+        Args:
+            shared: writes go to the file, which is made as long as need be; else they stay in memory.
+
+        Raises:
+            RuntimeError: the file cannot be opened, or is shorter.
+        """
+        try:
+            if shared:
+                with open(filename, "ab") as file:
+                    file.truncate(max(os.path.getsize(filename), nbytes))
+            size = os.path.getsize(filename)
+            if nbytes > size:
+                raise RuntimeError(f"UntypedStorage.from_file: {filename} has {size} bytes, and nbytes is {nbytes}")
+            n = nbytes or size
+            made = cls(np.memmap(filename, np.uint8, "r+" if shared else "c", shape=(n,)).view(np.ndarray) if n else 0)
+        except OSError as error:
+            raise RuntimeError(f"UntypedStorage.from_file: unable to open file <{filename}>: {error}") from None
+        return made
+
+    def untyped(self) -> UntypedStorage:
+        """Itself."""
+        return self
 
     def nbytes(self) -> int:
         """The number of bytes."""
