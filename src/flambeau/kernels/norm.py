@@ -23,7 +23,7 @@ from math import prod
 import numpy as np
 
 from flambeau.kernels.layout import is_contiguous
-from flambeau.kernels.sums import channel_dot, channel_sum, column_sum, row_dot, row_sum
+from flambeau.kernels.sums import channel_dot, channel_sum, column_sum, row_dot, row_sum, scalar, square_of_ones
 
 __all__ = [
     "batch_norm",
@@ -60,22 +60,40 @@ def _as(array: Optional, dtype: np.dtype, *shape: int) -> Optional:
 
 def _normalise_rows(x: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """x (R, D) to (xhat (R, D), mean (R, 1), invstd (R, 1))."""
-    count = max(x.shape[1], 1)
+    n, d = x.shape[1], x.dtype
+    count, step, one = scalar(max(n, 1), d), np.asarray(eps, d), scalar(1, d)
+    if 0 < x.size <= 1024 and n <= 32:
+        return _normalise_few(x, square_of_ones(n, d), count, step, one)
     mean = row_sum(x)
     mean /= count
     xhat = x - mean
     invstd = row_dot(xhat, xhat)
     invstd /= count
-    invstd += x.dtype.type(eps)
+    invstd += step
     np.sqrt(invstd, out=invstd)
-    np.divide(x.dtype.type(1), invstd, out=invstd)
+    np.divide(one, invstd, out=invstd)
     xhat *= invstd
     return xhat, mean, invstd
 
 
+def _normalise_few(x: np.ndarray, ones: np.ndarray, count: np.ndarray, eps: np.ndarray,
+                   one: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`_normalise_rows` with each row's statistics in all its places: small arrays meet others of their shape fastest."""
+    mean = x.dot(ones)
+    mean /= count
+    xhat = x - mean
+    invstd = np.multiply(xhat, xhat).dot(ones)
+    invstd /= count
+    invstd += eps
+    np.sqrt(invstd, invstd)
+    np.divide(one, invstd, invstd)
+    xhat *= invstd
+    return xhat, mean[:, :1], invstd[:, :1]
+
+
 def _rows_backward(h: np.ndarray, xhat: np.ndarray, invstd: np.ndarray) -> np.ndarray:
     """T(h, xhat) over rows (see the top of the file). h is only read: it may be the incoming gradient."""
-    count = h.dtype.type(max(h.shape[1], 1))
+    count = scalar(max(h.shape[1], 1), h.dtype)
     slope = row_dot(h, xhat)
     slope /= count
     mean = row_sum(h)
@@ -308,15 +326,15 @@ def _batch_norm(x, weight, bias, eps):
     dtype = _widen(x.dtype)
     channels = _channels(x, dtype)
     c = channels.shape[1]
-    count = dtype.type(max(channels.shape[0] * channels.shape[2], 1))
+    count = scalar(max(channels.shape[0] * channels.shape[2], 1), dtype)
     mean = channel_sum(channels)
     mean /= count
     out = channels - mean[:, None]
     squares = channel_dot(out, out)
     invstd = squares / count
-    invstd += dtype.type(eps)
-    np.sqrt(invstd, out=invstd)
-    np.divide(dtype.type(1), invstd, out=invstd)
+    invstd += np.asarray(eps, dtype)
+    np.sqrt(invstd, invstd)
+    np.divide(scalar(1, dtype), invstd, invstd)
     scale = invstd if weight is None else invstd * weight.astype(dtype, copy=False)
     out *= scale[:, None]
     if bias is not None:
@@ -349,7 +367,7 @@ def batch_norm_update(
         not written to. One value per channel has no unbiased variance: the new one is then NaN.
     """
     out, mean, invstd, squares, count = _batch_norm(x, weight, bias, eps)
-    unbiased = squares / (count - count.dtype.type(1))
+    unbiased = squares / (count - scalar(1, count.dtype))
     keep = 1 - momentum
     new_mean = (running_mean * keep + mean * momentum).astype(running_mean.dtype, copy=False)
     new_var = (running_var * keep + unbiased * momentum).astype(running_var.dtype, copy=False)
@@ -367,7 +385,7 @@ def batch_norm_backward(
     """Gradients of (x, weight, bias) in training, where the statistics depend on x; None where not needed."""
     dtype = _widen(x.dtype)
     grads, channels = _channels(g, dtype), _channels(x, dtype)
-    count = dtype.type(max(channels.shape[0] * channels.shape[2], 1))
+    count = scalar(max(channels.shape[0] * channels.shape[2], 1), dtype)
     invstd = save_invstd.astype(dtype, copy=False)
     gb = channel_sum(grads)
     gx = gw = None
