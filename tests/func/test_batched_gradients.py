@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 import warnings
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -78,6 +82,10 @@ def test_vectorized_hessians_agree_with_pytorch():
 def test_gradcheck_tries_a_batch():
     x = flambeau.randn(3, dtype=flambeau.float64, requires_grad=True)
     assert gradcheck(lambda x: x.sin().cumsum(0), x, check_batched_grad=True)
+    assert gradcheck(lambda x: (x.sin() @ x, x.exp()), x, check_batched_grad=True, check_forward_ad=True,
+                     check_batched_forward_grad=True)
+    with pytest.raises(RuntimeError, match="forward mode"):
+        gradcheck(lambda x: x * 2 if x.sum() > 0 else x * 2, x, check_forward_ad=True, check_batched_forward_grad=True)
 
     class Looks(Function):
         @staticmethod
@@ -336,3 +344,67 @@ def test_jacobians_agree_with_differences(name):
     columns = [(f(x + step * e) - f(x - step * e)) / (2 * step) for e in flambeau.eye(4, dtype=x.dtype)]
     flambeau.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)
     flambeau.testing.assert_close(a, flambeau.stack(columns, -1), rtol=1e-5, atol=1e-7)
+
+
+def remembering(refs, f):
+    """f, of whose intermediate values weak references are kept."""
+
+    def g(x):
+        y = x.sin()
+        refs.append(weakref.ref(flambeau.func.debug_unwrap(y)))
+        return f(y)
+
+    return g
+
+
+def test_nothing_is_kept_when_a_transform_is_done():
+    double = scaled(flambeau)
+    refs: list = []
+    x = flambeau.randn(3, 4)
+    gc.collect()
+    gc.disable()
+    try:
+        flambeau.vmap(flambeau.func.grad(remembering(refs, lambda y: (y * y).sum())))(x)
+        flambeau.func.jacrev(remembering(refs, lambda y: y * y))(x[0])
+        flambeau.func.hessian(remembering(refs, lambda y: (y * y).sum()))(x[0])
+        flambeau.func.jvp(remembering(refs, lambda y: y * y), (x,), (x,))
+        flambeau.vmap(flambeau.func.grad(remembering(refs, lambda y: double(y, y).sum())))(x)
+        _, fn = flambeau.func.vjp(remembering(refs, lambda y: y * y), x)
+        fn(x)
+        del fn
+        assert len(refs) == 6 and all(r() is None for r in refs)
+    finally:
+        gc.enable()
+
+
+def test_threads_map_apart():
+    def work(size):
+        for _ in range(20):
+            out = flambeau.vmap(flambeau.func.grad(lambda x: (x ** 3).sum()))(flambeau.ones(size, 2))
+            assert out.shape == (size, 2) and (out == 3).all()
+        return size
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(1, 9))) == list(range(1, 9))
+
+
+def test_other_threads_see_no_vmap():
+    started, done = threading.Event(), threading.Event()
+    seen = []
+
+    def other():
+        started.wait(10)
+        seen.append(flambeau.rand(3).shape)         # random, and no vmap of this thread forbids it
+        done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+
+    def mapped(x):
+        started.set()
+        assert done.wait(10)
+        return x
+
+    flambeau.vmap(mapped)(flambeau.ones(2))
+    thread.join()
+    assert seen == [(3,)]

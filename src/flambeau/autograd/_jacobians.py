@@ -110,18 +110,20 @@ def analytical(out: TensorBase, inputs: Sequence) -> list[np.ndarray]:
     return [np.stack(r, 0) if r else np.zeros((0, n_real(t))) for r, t in zip(rows, inputs, strict=True)]
 
 
-def tangent(func: Callable, inputs: Sequence, position: int, direction: TensorBase,
-            which: Sequence[int]) -> list[np.ndarray]:
-    """J d for the outputs `which` in forward mode, with d the tangent of the input at `position`."""
+def pushed(func: Callable, inputs: Sequence, position: int, direction: TensorBase, which: Sequence[int]) -> list:
+    """The tangents of the outputs `which`, None for none, with `direction` that of the input at `position`."""
     with forward_ad.dual_level():
         given = [forward_ad.make_dual(t, direction if i == position else make(np.zeros_like(array_of(t))))
                  if isinstance(t, TensorBase) and requires(t) else t for i, t in enumerate(inputs)]
         outs = outputs_of(func, given)
-        found = []
-        for i in which:
-            value = forward_ad.unpack_dual(outs[i]).tangent
-            found.append(np.zeros(n_real(outs[i])) if value is None else as_real(array_of(value)))
-    return found
+        return [(outs[i], forward_ad.unpack_dual(outs[i]).tangent) for i in which]
+
+
+def tangent(func: Callable, inputs: Sequence, position: int, direction: TensorBase,
+            which: Sequence[int]) -> list[np.ndarray]:
+    """J d for the outputs `which` in forward mode, with d the tangent of the input at `position`."""
+    return [np.zeros(n_real(out)) if value is None else as_real(array_of(value))
+            for out, value in pushed(func, inputs, position, direction, which)]
 
 
 def forward(func: Callable, inputs: Sequence, position: int, which: Sequence[int]) -> list[np.ndarray]:

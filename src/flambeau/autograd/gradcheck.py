@@ -6,6 +6,7 @@ factor, that factor.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -173,6 +174,32 @@ class _Check:
                         f"Batched gradients of output {i} with respect to input {position} differ from those of the vectors "
                         "one by one: the backward mixes samples of a batch. Pass check_batched_grad=False if it must.")
 
+    def tangents_agree(self) -> None:
+        """Two tangents as a batch give what they give one by one."""
+        vmap = importlib.import_module("flambeau.func").vmap        # of a library above this one, which is built on grad
+        draw = np.random.RandomState(0)
+        for position in self.positions:
+            t = self.inputs[position]
+            directions = [make(np.asarray(draw.uniform(-1, 1, tuple(shape_of(t)))).astype(dtype_of(t))) for _ in range(2)]
+
+            def push(direction: TensorBase, position: int = position) -> tuple:
+                found = jac.pushed(self.func, self.inputs, position, direction, self.which)
+                return tuple(value for _, value in found if value is not None)
+
+            one_by_one = [push(d) for d in directions]
+            try:
+                together = vmap(push)(state.ops.stack_tensors(directions, 0))
+            except RuntimeError as error:
+                raise GradcheckError(
+                    f"While checking batched gradients in forward mode of input {position}: the function failed under vmap: "
+                    f"{error}. Pass check_batched_forward_grad=False if it must look at values.") from error
+            for out, first, second in zip(together, *one_by_one, strict=True):
+                if not np.allclose(array_of(out), np.stack([array_of(first), array_of(second)]), self.rtol, self.atol,
+                                   equal_nan=True):
+                    raise GradcheckError(
+                        f"Batched tangents of input {position} give other results than one by one: a forward derivative "
+                        "mixes samples of a batch. Pass check_batched_forward_grad=False if it must.")
+
 
 def _element(k: int, t: TensorBase) -> str:
     """Real component k of t as the user counts: [0, 2], or the imaginary part of it."""
@@ -281,7 +308,7 @@ def gradcheck(
         check_undefined_grad: accepted: each output is differentiated while the others have no gradient, in any case.
         check_forward_ad, check_backward_ad: which modes.
         check_batched_grad: also whether a batch of vectors gives what they give one by one (`is_grads_batched`).
-        check_batched_forward_grad: accepted: forward mode has no batches here.
+        check_batched_forward_grad: the same of tangents in forward mode (with check_forward_ad).
         fast_mode: compare random projections instead of whole Jacobians.
         masked: accepted: it concerns sparse tensors.
 
@@ -316,6 +343,8 @@ def gradcheck(
             check.gradients_look_right(check_grad_dtypes)
             if check_batched_grad:
                 check.batches_agree()
+        if check_forward_ad and check_batched_forward_grad:
+            check.tangents_agree()
     except GradcheckError:
         if raise_exception:
             raise

@@ -68,80 +68,98 @@ class _Context:
 
     def __init__(self, needs: tuple) -> None:
         self.needs_input_grad = needs
-        self.kept: tuple = ()
         self.saved_tensors: tuple = ()
-        self.materialize = True
-        self.constant: tuple = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
-        self.kept = tensors
+        self.__dict__["_kept"] = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Forward mode is by reverse mode twice under transforms."""
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
-        self.constant = tensors
+        self.__dict__["_constant"] = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        self.materialize = value
+        self.__dict__["_materialize"] = value
 
     def mark_dirty(self, *tensors: Any) -> None:
         raise RuntimeError("mark_dirty in a Function under vmap is not supported: forward must not write to its inputs")
 
 
+class _Plan:
+    """How one call of a Function is mapped: its level, and which inputs, outputs and saved tensors are batched.
+
+    It holds no tensor: the graph's node holds it.
+    """
+
+    def __init__(self, cls: Any, level: VmapLevel, inputs: list[bool]) -> None:
+        self.cls, self.level, self.inputs = cls, level, inputs
+        self.shapes: list[Any] = []
+        self.outputs: list[bool] = []
+        self.spec: Any = None
+        self.saved: list[bool] = []
+        self.context: Any = None
+
+
+def _given(values: Any, flags: list[bool], level: VmapLevel) -> list:
+    return [wrap(v, level) if f and v is not None else v for v, f in zip(values, flags, strict=True)]
+
+
+def _inner(t: Any, level: VmapLevel) -> Any:
+    return t._lazy.inner if _holds(t, level) else t
+
+
+class Mapped(Function):
+    """A Function of the tensors inside, whose forward and backward map those of another: apply(plan, *inputs)."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(plan: _Plan, *inner: Any) -> Any:
+        leaves, plan.spec = _pytree.flatten(plan.cls.forward(*_given(inner, plan.inputs, plan.level)))
+        plan.outputs = [_holds(t, plan.level) for t in leaves]
+        found = tuple([_inner(t, plan.level) for t in leaves])
+        return found if len(found) != 1 else found[0]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
+        plan, level = inputs[0], inputs[0].level
+        context = plan.context = _Context(ctx.needs_input_grad[1:])
+        outs = output if isinstance(output, tuple) else (output,)
+        mapped = _pytree.unflatten(_given(outs, plan.outputs, level), plan.spec)
+        plan.cls.setup_context(context, tuple(_given(inputs[1:], plan.inputs, level)), mapped)
+        kept = context.__dict__.pop("_kept", ())
+        plan.saved = [_holds(t, level) for t in kept]
+        ctx.save_for_backward(*[_inner(t, level) for t in kept])
+        ctx.set_materialize_grads(context.__dict__.pop("_materialize", True))
+        constant = context.__dict__.pop("_constant", ())
+        if constant:
+            ctx.mark_non_differentiable(*[_inner(t, level) for t in constant])
+        ctx.plan = plan
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        plan = ctx.plan
+        at = enter(plan.level.size, plan.level.randomness)
+        try:
+            plan.context.saved_tensors = tuple(_given(ctx.saved_tensors, plan.saved, at))
+            found = plan.cls.backward(plan.context, *_given(grads, plan.outputs, at))
+            found = found if isinstance(found, tuple) else (found,)
+            return (None, *[_returned(g, f, shape, at)
+                            for g, f, shape in zip(found, plan.inputs, plan.shapes, strict=True)])
+        finally:
+            plan.context.saved_tensors = ()
+            leave(at)
+
+
 def _generated(cls: Any, args: tuple, level: VmapLevel) -> Any:
-    """A Function of the inner tensors whose forward and backward map those of cls."""
-    size, randomness = level.size, level.randomness
-    batched = [_holds(a, level) for a in args]
-    context = _Context(())
-    shape: dict[str, Any] = {}
-
-    def given(values: Any, flags: list, at: VmapLevel) -> list:
-        return [wrap(v, at) if f and v is not None else v for v, f in zip(values, flags, strict=True)]
-
-    class Mapped(Function):
-        generate_vmap_rule = True
-
-        @staticmethod
-        def forward(*inner: Any) -> Any:
-            out = cls.forward(*given(inner, batched, level))
-            leaves, shape["spec"] = _pytree.flatten(out)
-            shape["batched"] = [_holds(t, level) for t in leaves]
-            shape["out"] = out
-            found = tuple([t._lazy.inner if _holds(t, level) else t for t in leaves])
-            return found if len(found) != 1 else found[0]
-
-        @staticmethod
-        def setup_context(ctx: Any, inputs: tuple, output: Any) -> None:
-            context.needs_input_grad = ctx.needs_input_grad
-            outs = output if isinstance(output, tuple) else (output,)
-            mapped = _pytree.unflatten(given(outs, shape["batched"], level), shape["spec"])
-            cls.setup_context(context, tuple(given(inputs, batched, level)), mapped)
-            shape["saved"] = [_holds(t, level) for t in context.kept]
-            ctx.save_for_backward(*[t._lazy.inner if _holds(t, level) else t for t in context.kept])
-            ctx.set_materialize_grads(context.materialize)
-            if context.constant:
-                ctx.mark_non_differentiable(*[t._lazy.inner if _holds(t, level) else t for t in context.constant])
-
-        @staticmethod
-        def backward(ctx: Any, *grads: Any) -> Any:
-            at = enter(size, randomness)
-            try:
-                context.saved_tensors = tuple(given(ctx.saved_tensors, shape["saved"], at))
-                found = cls.backward(context, *given(grads, shape["batched"], at))
-                found = found if isinstance(found, tuple) else (found,)
-                return tuple([_returned(g, f, a, at) for g, f, a in zip(found, batched, args, strict=True)])
-            finally:
-                leave(at)
-
-    Mapped.__name__ = cls.__name__
-    Mapped._op.node_name = cls._op.node_name
-    out = Mapped.apply(*[a._lazy.inner if f else a for a, f in zip(args, batched, strict=True)])
-    outs = out if isinstance(out, tuple) else (out,)
-    return _pytree.unflatten(given(outs, shape["batched"], level), shape["spec"])
+    plan = _Plan(cls, level, [_holds(a, level) for a in args])
+    plan.shapes = [tuple(shape_of(a)) if isinstance(a, TensorBase) else None for a in args]
+    out = Mapped.apply(plan, *[_inner(a, level) for a in args])
+    return _pytree.unflatten(_given(out if isinstance(out, tuple) else (out,), plan.outputs, level), plan.spec)
 
 
-def _returned(g: Any, batched: bool, like: Any, level: VmapLevel) -> Any:
+def _returned(g: Any, batched: bool, shape: Any, level: VmapLevel) -> Any:
     """The gradient of an inner input: one that all samples share gets the sum of theirs."""
     if g is None:
         return None
@@ -150,7 +168,7 @@ def _returned(g: Any, batched: bool, like: Any, level: VmapLevel) -> Any:
     if not _holds(g, level):
         return g
     whole = g._lazy.inner.sum(0)
-    return whole.sum_to_size(shape_of(like)) if shape_of(whole) != shape_of(like) else whole
+    return whole.sum_to_size(shape) if tuple(shape_of(whole)) != shape else whole
 
 
 Batched.custom = staticmethod(apply)
