@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.basics import set_requires_grad
-from flambeau.core.dtype import META, as_device
+from flambeau.core.dtype import META, as_device, device_stack
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.state import quiet, state
 from flambeau.kernels import random
@@ -46,7 +46,7 @@ def _new(
     if d is None:
         d = default_array_type() if default is None else default
     checks(d)
-    if device is not None and as_device(device) is META:
+    if (device is not None or device_stack) and as_device(device) is META:
         return filled(shape, d, None, device, requires_grad)
     if state.special != 0 and _mapped.creator:
         return _mapped.creator[0](
