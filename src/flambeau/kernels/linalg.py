@@ -5,9 +5,12 @@ NumPy says only that a matrix was singular; which one, and at which pivot, is fo
 
 from __future__ import annotations
 
+from math import factorial, prod
 from typing import Any
 
 import numpy as np
+
+from flambeau.kernels import lapack
 
 
 class LinAlgError(RuntimeError):
@@ -77,7 +80,14 @@ def solve_triangular(a: np.ndarray, b: np.ndarray, upper: bool, unitriangular: b
     """x of a @ x = b, reading one triangle of a; inf and nan where the diagonal has a 0."""
     n = a.shape[-1]
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])))
+    shape = (*batch, *b.shape[-2:])
+    count = prod(batch)
+    if lapack.pays(count, n) and a.size and b.size and a.dtype == b.dtype:
+        found = lapack.trtrs(np.broadcast_to(a, (*batch, n, n)).reshape(count, n, n),
+                             np.broadcast_to(b, shape).reshape(count, *shape[-2:]), upper, unitriangular)
+        if found is not None:
+            return found[0] if not batch else found.swapaxes(1, 2).reshape(*batch, shape[-1], n).swapaxes(-1, -2)
+    x = np.array(np.broadcast_to(b, shape))
     a = np.broadcast_to(a, (*batch, n, n))
     for k in (range(n - 1, -1, -1) if upper else range(n)):
         if not unitriangular:
@@ -228,7 +238,9 @@ def rank(a: np.ndarray, atol: Any, rtol: Any, hermitian: bool) -> np.ndarray:
 def matrix_exp(a: np.ndarray) -> np.ndarray:
     """exp of matrices, by scaling, a Taylor polynomial and squaring.
 
-    Source: Higham, 2008, Functions of Matrices, section 10.3.
+    The polynomial, of degree 19, is one in the fourth power, whose coefficients are cubic: 7 products instead of 18.
+
+    Source: Higham, 2008, Functions of Matrices, section 10.3; Paterson and Stockmeyer, 1973, SIAM J. Comput. 2(1).
     """
     n = a.shape[-1]
     if a.size == 0:
@@ -237,10 +249,13 @@ def matrix_exp(a: np.ndarray) -> np.ndarray:
     norm = float(np.abs(wide).sum(-2).max())
     squarings = max(0, int(np.ceil(np.log2(norm))) + 1) if norm > 0.5 and np.isfinite(norm) else 0
     wide = wide / 2.0**squarings
-    eye = np.eye(n, dtype=wide.dtype)
-    result = np.broadcast_to(eye, wide.shape)
-    for k in range(18, 0, -1):
-        result = eye + wide @ result / k
+    square = wide @ wide
+    powers = np.eye(n, dtype=wide.dtype), wide, square, wide @ square
+    fourth = square @ square
+    result: Any = None
+    for first in range(16, -1, -4):
+        terms = sum(power / factorial(first + i) for i, power in enumerate(powers))
+        result = terms if result is None else terms + fourth @ result
     for _ in range(squarings):
         result = result @ result
     return result.astype(a.dtype)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from flambeau.kernels.linalg import by_columns
+from flambeau.kernels import lapack
+from flambeau.kernels.linalg import by_columns, solve_triangular
+
+_HALVED = 32            # columns above which matrices are eliminated in halves
 
 
 def _size(a: np.ndarray) -> np.ndarray:
@@ -15,9 +18,13 @@ def _size(a: np.ndarray) -> np.ndarray:
 def factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(L and U in one matrix, pivots counted from 1, number of the first zero pivot or 0), int32."""
     batch, (m, n) = a.shape[:-2], a.shape[-2:]
-    out = np.array(a, order="C").reshape(int(np.prod(batch)), m, n)
-    count, steps = out.shape[0], min(m, n)
+    count, steps = int(np.prod(batch)), min(m, n)
     pivots, info = np.zeros((count, steps), np.int32), np.zeros(count, np.int32)
+    if lapack.pays(count, steps) and a.size:
+        turned = np.empty((count, n, m), a.dtype)
+        lapack.getrf(a.reshape(count, m, n), turned.swapaxes(1, 2), pivots, info)
+        return (turned.reshape(*batch, n, m).swapaxes(-1, -2), pivots.reshape(*batch, steps), info.reshape(batch))
+    out = np.array(a, order="C").reshape(count, m, n)
     every = np.arange(count)
     for i in range(steps):
         p = i + np.argmax(_size(out[:, i:, i]), axis=-1)
@@ -35,19 +42,40 @@ def factor(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def packed(a: np.ndarray) -> np.ndarray:
     """L and U of square matrices whose rows are in order."""
     out = np.array(a, order="C")
-    for i in range(a.shape[-1]):
-        pivot = out[..., i, i]
-        out[..., i + 1:, i] /= np.where(pivot == 0, np.ones_like(pivot), pivot)[..., None]
-        out[..., i + 1:, i + 1:] -= out[..., i + 1:, i, None] * out[..., None, i, i + 1:]
+    _eliminate(out)
     return out
+
+
+def _eliminate(a: np.ndarray) -> None:
+    """L and U of square matrices, in place: of the leading half, then of what is left when it is eliminated."""
+    n = a.shape[-1]
+    if n > _HALVED:
+        h = n // 2
+        first, across, down, rest = a[..., :h, :h], a[..., :h, h:], a[..., h:, :h], a[..., h:, h:]
+        _eliminate(first)
+        across[...] = solve_triangular(first, across, False, True)
+        down[...] = solve_triangular(first.swapaxes(-1, -2), down.swapaxes(-1, -2), False, False).swapaxes(-1, -2)
+        rest -= down @ across
+        _eliminate(rest)
+        return
+    for i in range(n):
+        pivot = a[..., i, i]
+        a[..., i + 1:, i] /= np.where(pivot == 0, np.ones_like(pivot), pivot)[..., None]
+        a[..., i + 1:, i + 1:] -= a[..., i + 1:, i, None] * a[..., None, i, i + 1:]
 
 
 def order(pivots: np.ndarray, m: int) -> np.ndarray:
     """Which row of the matrix is each row of the factors, after all exchanges; int64 (*, m)."""
     flat = pivots.reshape(int(np.prod(pivots.shape[:-1])), pivots.shape[-1])
-    out = np.tile(np.arange(m), (flat.shape[0], 1))
-    every = np.arange(flat.shape[0])
-    for i in range(flat.shape[1]):
+    count, steps = flat.shape
+    if count == 1:
+        rows = list(range(m))
+        for i, p in enumerate(flat[0].tolist()):
+            rows[i], rows[p - 1] = rows[p - 1], rows[i]
+        return np.array(rows, np.int64).reshape(*pivots.shape[:-1], m)
+    out = np.tile(np.arange(m), (count, 1))
+    every = np.arange(count)
+    for i in range(steps):
         p = flat[:, i] - 1
         row = out[every, p]
         out[every, p] = out[:, i]
@@ -57,4 +85,6 @@ def order(pivots: np.ndarray, m: int) -> np.ndarray:
 
 def permutation(pivots: np.ndarray, m: int, dtype: np.dtype) -> np.ndarray:
     """p of a = p @ l @ u."""
-    return np.swapaxes(np.eye(m, dtype=dtype)[order(pivots, m)], -2, -1).copy()
+    out = np.zeros((*pivots.shape[:-1], m, m), dtype)
+    np.put_along_axis(out, order(pivots, m)[..., None, :], dtype.type(1), -2)
+    return out

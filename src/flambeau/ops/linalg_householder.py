@@ -67,17 +67,25 @@ def _check(name: str, a: TensorBase, tau: TensorBase, square_or_tall: bool) -> i
     return k
 
 
-def _reflected(a: TensorBase, tau: TensorBase, x: TensorBase, numbers: Any, adjoint: bool) -> TensorBase:
-    """x after the reflections 1 - tau v v.H of some columns v of a, one after the other."""
+def _reflected(a: TensorBase, tau: TensorBase, x: TensorBase, adjoint: bool) -> TensorBase:
+    """Q @ x, or Q.H @ x: Q the product of 1 - tau[i] v[i] v[i].H, which is 1 - V @ T @ V.H.
+
+    T = inv(1 + D @ S) @ D, D the diagonal matrix of tau and S the part of V.H @ V above the diagonal.
+
+    Source: Schreiber and Van Loan, 1989, SIAM J. Sci. Stat. Comput. 10(1); Puglisi, 1992, 13(3).
+    """
     m, n = shape_of(a)[-2:]
-    last = ndim(a) - 1
+    last, k = ndim(a) - 1, shape_of(tau)[-1]
     below = ops.tril(a, -1) + make(np.eye(m, n, dtype=dtype_of(a)))
-    # without reflections, nothing is subtracted, but the result depends on a and tau as far as derivatives are asked
-    for i, width in [(i, 1) for i in numbers] or [(0, 0)]:
-        v = ops.narrow(below, last, i, width)
-        scale = ops.unsqueeze(ops.narrow(tau, last - 1, i, width), -1)
-        x = x - v @ ((ops.conj(scale) if adjoint else scale) * (ops.adjoint(v) @ x))
-    return x
+    v = ops.narrow(below, last, 0, k)
+    scale = ops.unsqueeze(tau, -1)
+    inner = ops.adjoint(v) @ x
+    if k < 2:
+        return x - v @ ((ops.conj(scale) if adjoint else scale) * inner)
+    coupled = scale * ops.triu(ops.adjoint(v) @ v, 1)
+    if adjoint:
+        return x - v @ (ops.conj(scale) * ops.solve_triangular(ops.adjoint(coupled), inner, False, True))
+    return x - v @ ops.solve_triangular(coupled, scale * inner, True, True)
 
 
 _SAMPLES: Any = lambda t: [call(t(4, 3), t(3)), call(t(3, 3), t(2)), call(t(2, 3, 2), t(2, 2)),      # noqa: E731
@@ -99,7 +107,7 @@ def _product(input: Any, tau: Any) -> TensorBase:
     eye = make(np.broadcast_to(np.eye(*shape[-2:], dtype=dtype_of(a)), shape).copy())
     if k == 0:
         return eye + ops.tril(ops.triu(a, 1), 0)        # zeros, whose gradient is 0
-    return _reflected(a, t, eye, range(k - 1, -1, -1), False)
+    return _reflected(a, t, eye, False)
 
 
 @public(namespaces=LINALG, method=False, samples=_SAMPLES, errors=_errors)
@@ -140,13 +148,12 @@ def ormqr(input: Any, tau: Any, other: Any, left: bool = True, transpose: bool =
     """
     a, t = matrices(input, "torch.ormqr", argument="input"), tensor(tau, "ormqr", "input2", 2)
     x = matrices(other, "torch.ormqr", argument="other")
-    k = _check("torch.ormqr", a, t, False)
+    _check("torch.ormqr", a, t, False)
     if shape_of(x)[-2 if left else -1] != shape_of(a)[-2]:
         raise RuntimeError(f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2], got "
                            f"{list(shape_of(x))} and {list(shape_of(a))}")
     if is_meta(a):
         return standing_for([a, t, x], columns(tuple(shape_of(x)), dtype_of(x)), "ormqr")
     adjoint = bool(transpose) == bool(left)         # other @ Q is the adjoint of Q.mH @ other.mH
-    numbers = range(k) if adjoint else range(k - 1, -1, -1)
-    out = _reflected(a, t, x if left else ops.adjoint(x), numbers, adjoint)
+    out = _reflected(a, t, x if left else ops.adjoint(x), adjoint)
     return out if left else ops.adjoint(out)
