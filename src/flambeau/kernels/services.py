@@ -247,6 +247,9 @@ def explain(op: Any, arrays: tuple, error: Exception) -> Exception:
     """A kernel's ValueError or TypeError in PyTorch's terms."""
     text = str(error)
     shapes = [a.shape for a in arrays if isinstance(a, np.ndarray)]
+    if text.startswith(("could not convert string", "invalid literal for", "complex() arg is a malformed",
+                        "setting an array element with a sequence")):
+        return TypeError(f"{op.name}(): a parameter must be a number, and is none: {text}")
     if "broadcast" in text and "output operand" in text:
         rest = np.broadcast_shapes(*shapes[:2]) if _compatible(shapes[:2]) else None
         if rest is not None:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import constant
-from flambeau.core.dtype import DType, dtype_of_array
+from flambeau.core.dtype import DType, by_name, dtype_of_array
 from flambeau.core.errors import not_a_tensor
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.kernels.layout import as_int
 from flambeau.kernels.strides import normalize_dim, normalize_dims
+
+_PYTHON_TYPES: dict[Any, str] = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
 
 
 def tensor(value: Any, function: str, argument: str = "input", position: int = 1) -> TensorBase:
@@ -62,9 +64,34 @@ def optional_integer(value: Any, function: str, argument: str) -> int | None:
     return None if value is None else integer(value, function, argument)
 
 
+def number(value: Any, function: str, argument: str) -> float:
+    """value as a float; TypeError for anything that is no number."""
+    if type(value) is float or type(value) is int:
+        return float(value)
+    if isinstance(value, TensorBase):
+        return float(array_of(value))
+    if isinstance(value, str) or not hasattr(value, "__float__"):
+        raise TypeError(f"{function}(): argument '{argument}' must be a number, not {type(value).__name__}")
+    return float(value)
+
+
+def word(value: Any, function: str, argument: str) -> str:
+    """value, if it is a str; else TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{function}(): argument '{argument}' must be str, not {type(value).__name__}")
+    return value
+
+
 def np_dtype(d: DType | None) -> np.dtype | None:
     """The arrays' dtype for a public one."""
-    return None if d is None else d.array_type
+    if d is None:
+        return None
+    if not isinstance(d, DType):
+        name = _PYTHON_TYPES.get(d) if isinstance(d, type) else None
+        if name is not None:
+            return by_name[name].array_type
+        raise TypeError(f"argument 'dtype' must be torch.dtype, not {type(d).__name__}: write torch.float32 and so on")
+    return d.array_type
 
 
 def public_dtype(t: TensorBase) -> DType:

@@ -18,7 +18,7 @@ from flambeau.kernels import activations as kernel
 from flambeau.kernels.random import rrelu_noise
 
 from ._args import dim as checked_dim
-from ._args import tensor
+from ._args import tensor, word
 from ._generator import default_generator
 from ._lazy import is_meta
 from ._pointwise import fused, unary, unary_samples
@@ -237,7 +237,7 @@ def gelu(input: Any, approximate: str = "none") -> Any:
     >>> flambeau.nn.functional.gelu(flambeau.tensor([0.])).tolist()
     [0.0]
     """
-    if approximate not in ("none", "tanh"):
+    if word(approximate, "gelu", "approximate") not in ("none", "tanh"):
         raise RuntimeError(f"approximate argument must be either none or tanh, not {approximate!r}.")
     return _run(GELU, input, (approximate,), False, "gelu")
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.apply import apply1, apply2, apply_n
-from flambeau.core.objects import dtype_of, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.core.op import Op, slot
 from flambeau.kernels import matmul as kernel
 
 from ._args import tensor
 from ._meta import Meta
+from ._pointwise import is_number
 from ._record import KERNEL, call, composite, primitive, public
 from ._shapes import broadcast
 from .matmul import BMM, MM, product
@@ -124,6 +125,9 @@ def _call(op: Op, tensors: tuple, n_dims: tuple[int, int], beta: Any, alpha: Any
         for name, x in (("beta", beta), ("alpha", alpha)):
             if isinstance(x, (float, complex)):
                 raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    for name, x in (("beta", beta), ("alpha", alpha)):
+        if type(x) is not int and type(x) is not float and not isinstance(x, TensorBase) and not is_number(x):
+            raise TypeError(f"{op.name}(): argument '{name}' must be Number, not {type(x).__name__}")
     return apply_n(op, list(tensors), (beta, alpha))
 
 

@@ -14,7 +14,7 @@ from flambeau.kernels.pointwise import new, not_implemented, refuse, wide
 from flambeau.kernels.promotion import promote_types
 from flambeau.kernels.services import bool_subtraction, ones_like
 
-from ._args import tensor
+from ._args import tensor, word
 from ._pointwise import (
     binary,
     binary_samples,
@@ -110,7 +110,10 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
             common = promote_types(dtype_of(input), dtype_of(other))
             if common != dtype_of(other):           # the product is not rounded to the narrower dtype
                 other = ops.cast(other, common)
-        return apply2(MUL, other, alpha)
+        scaled = apply2(MUL, other, alpha)
+        if scaled is NotImplemented:
+            raise TypeError(f"argument 'alpha' must be Number, not {type(alpha).__name__}")
+        return scaled
     return other * alpha
 
 
@@ -234,6 +237,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
         return call2(DIV_FLOOR, input, other, "div")
     if rounding_mode == "trunc":
         return call2(DIV_TRUNC, input, other, "div")
+    word(rounding_mode, "div", "rounding_mode")
     raise RuntimeError(
         f"div expected rounding_mode to be None, 'trunc' or 'floor', and it is '{rounding_mode}'")
 

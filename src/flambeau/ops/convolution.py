@@ -21,7 +21,7 @@ from flambeau.kernels import conv as kernel
 from flambeau.kernels.layout import CHANNELS_LAST_ORDER
 from flambeau.kernels.services import is_float
 
-from ._args import tensor
+from ._args import integer, tensor
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 from ._shapes import in_order, shaped
@@ -128,14 +128,14 @@ TRANSPOSED = primitive(
 
 def _ints(value: Any, n: int, name: str) -> tuple[int, ...]:
     if isinstance(value, (tuple, list)):
-        values = tuple(int(v) for v in value)
+        values = tuple(v if type(v) is int else integer(v, "conv", name) for v in value)
         if len(values) == 1:
             return values * n
         if len(values) != n:
             raise RuntimeError(f"expected {name} to be a single integer value or a list of {n} values to match the "
                                f"convolution dimensions, but got {name}={list(values)}")
         return values
-    return (int(value),) * n
+    return (value if type(value) is int else integer(value, "conv", name),) * n
 
 
 def _geometry(n: int, stride: Any, padding: Any, dilation: Any, groups: int) -> tuple:
@@ -146,9 +146,10 @@ def _geometry(n: int, stride: Any, padding: Any, dilation: Any, groups: int) -> 
         raise RuntimeError(f"negative padding is not supported: got padding={list(padding)}. Crop the input with slices.")
     if min(dilation) < 1:
         raise RuntimeError(f"non-positive dilation is not supported: got dilation={list(dilation)}")
+    groups = integer(groups, "conv", "groups")
     if groups < 1:
         raise RuntimeError(f"non-positive groups is not supported: got groups={groups}")
-    return stride, padding, dilation, int(groups)
+    return stride, padding, dilation, groups
 
 
 def _check_bias(weight: tuple, bias: tuple | None, channels: int, transposed: str) -> None:
@@ -419,7 +420,7 @@ FOLD = primitive(
 
 
 def _two(value: Any, name: str, at_least: int) -> tuple[int, int]:
-    values = (int(value),) * 2 if not isinstance(value, (tuple, list)) else tuple(int(v) for v in value)
+    values = tuple(integer(v, "unfold", name) for v in (value if isinstance(value, (tuple, list)) else (value,)))
     values = values * 2 if len(values) == 1 else values
     if len(values) != 2:
         raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(values)}: give a number or two")

@@ -7,7 +7,7 @@ from typing import Any
 from flambeau.core.objects import shape_of
 
 from . import convolution as c
-from ._args import tensor
+from ._args import integer, tensor
 from ._record import call, ops, public
 
 
@@ -62,5 +62,5 @@ def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
         raise RuntimeError(f"conv_tbc: Input dim 2 (input channels), {sizes[0][2]}, is not dim 1 of weight, {sizes[1][1]}")
     if sizes[1][2] != sizes[2][0]:
         raise RuntimeError(f"conv_tbc: Bias size {sizes[2][0]} must equal dim 2 of weight (output channels), {sizes[1][2]}")
-    out = c.conv1d(ops.permute(input, (1, 2, 0)), ops.permute(weight, (2, 1, 0)), bias, 1, pad)
+    out = c.conv1d(ops.permute(input, (1, 2, 0)), ops.permute(weight, (2, 1, 0)), bias, 1, integer(pad, "conv_tbc", "pad"))
     return ops.contiguous(ops.permute(out, (2, 0, 1)))

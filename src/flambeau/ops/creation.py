@@ -13,6 +13,7 @@ from flambeau.core.origin import warn_user
 from flambeau.kernels.casting import cast
 from flambeau.kernels.services import default_array_type
 
+from ._args import integer
 from ._factory import array_dtype, check_options, finish, to_device
 from ._from_data import checked_array, from_data, warn_once
 from ._record import call, public
@@ -250,7 +251,8 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     d = array_dtype(dtype, "frombuffer")
     if d is None:
         raise TypeError("frombuffer() missing 1 required keyword argument: 'dtype'")
-    return finish(buffer_array(buffer, d, int(count), int(offset)), requires_grad)
+    places = integer(count, "frombuffer", "count"), integer(offset, "frombuffer", "offset")
+    return finish(buffer_array(buffer, d, *places), requires_grad)
 
 
 @public(method=False, out=False, differentiable=False, samples=lambda t: [call(2.5)])

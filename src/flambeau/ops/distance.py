@@ -10,7 +10,7 @@ from flambeau.core.state import state
 from flambeau.kernels import cdist as kernel
 from flambeau.kernels.strides import broadcast_shapes
 
-from ._args import tensor
+from ._args import number, tensor
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 from ._shapes import broadcast, fresh, promoted
@@ -106,4 +106,4 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
     if tuple(b[:-2]) != batch:
         x2 = apply1(EXPAND, x2, ((*batch, *b[-2:]),))
     many = mode == _MODES[1] or (mode == _MODES[0] and max(a[-2], b[-2]) > MANY_ROWS)
-    return apply_n(CDIST, [x1, x2], (float(p), many))
+    return apply_n(CDIST, [x1, x2], (number(p, "cdist", "p"), many))

@@ -243,6 +243,8 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
     _check("embedding_bag", input, weight)
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"mode has to be one of sum, mean or max, got {mode!r}")
+    if per_sample_weights is not None:
+        tensor(per_sample_weights, "embedding_bag", "per_sample_weights", 7)
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError("embedding_bag: per_sample_weights was not None, and only mode='sum' has weights "
                                   f"(got mode='{mode}'). For a weighted mean, divide them by their sums first.")

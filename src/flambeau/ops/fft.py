@@ -15,7 +15,7 @@ from flambeau.kernels.services import default_array_type, is_float
 
 from . import complex, padding, rearranging  # noqa: F401  they register names used here
 from ._args import dim as one_dim
-from ._args import np_dtype, tensor
+from ._args import integer, np_dtype, tensor
 from ._meta import Meta
 from ._pointwise import to_dtype
 from ._record import KERNEL, call, ops, primitive, public
@@ -123,6 +123,8 @@ def _complex(t: TensorBase) -> TensorBase:
 
 
 def _scale(norm: str | None, n: int, forward: bool) -> float:
+    if norm is not None and not isinstance(norm, str):
+        raise TypeError(f"fft: argument 'norm' must be str, not {type(norm).__name__}")
     if norm not in (None, "backward", "ortho", "forward"):
         raise RuntimeError(f"Invalid normalization mode: \"{norm}\". The modes are 'backward', 'ortho' and 'forward'.")
     if norm == "ortho":
@@ -159,7 +161,7 @@ def _dims(t: TensorBase, s: Any, dim: Any) -> tuple[list[int], list[int]]:
     if s is not None and len(s) != len(dims):
         raise RuntimeError("fft: dim and shape arguments must have the same length when both are given, one size "
                            "for each dimension.")
-    sizes = [shape_of(t)[d] if s is None or s[i] == -1 else int(s[i]) for i, d in enumerate(dims)]
+    sizes = [shape_of(t)[d] if s is None or s[i] == -1 else integer(s[i], "fft", "s") for i, d in enumerate(dims)]
     return dims, sizes
 
 
@@ -195,7 +197,7 @@ def _c2r_call(value: Any, name: str, s: Any, dim: Any, norm: str | None, forward
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
     last = s if s is None or isinstance(s, int) else s[-1]
-    size = 2 * (shape_of(t)[dims[-1]] - 1) if last is None or last == -1 else int(last)
+    size = 2 * (shape_of(t)[dims[-1]] - 1) if last is None or last == -1 else integer(last, "fft", "s")
     sizes[-1] = size
     _checked(sizes)
     t = _resize(t, dims, [*sizes[:-1], size // 2 + 1])

@@ -15,6 +15,7 @@ from flambeau.kernels.casting import cast
 from flambeau.kernels.promotion import check_fits, number_dtype
 from flambeau.kernels.services import default_array_type
 
+from ._args import integer
 from ._factory import array_dtype, check_options, filled, finish, format_name, into, size_of, to_device
 from ._from_data import from_data
 from ._meta import Meta, meta_tensor
@@ -158,7 +159,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, layout: Any = No
     (1, 2)
     """
     check_options(layout, pin_memory)
-    shape, steps = size_of((size,), "empty_strided"), tuple(int(s) for s in stride)
+    shape, steps = size_of((size,), "empty_strided"), tuple(integer(s, "empty_strided", "stride") for s in stride)
     if len(shape) != len(steps):
         raise RuntimeError(f"empty_strided: dimensionality of sizes ({len(shape)}) must match dimensionality of strides "
                            f"({len(steps)})")
@@ -176,7 +177,8 @@ def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, layout
     >>> flambeau.empty_permuted((2, 3), (1, 0)).stride()
     (1, 2)
     """
-    shape, order = size_of((size,), "empty_permuted"), [int(i) for i in physical_layout]
+    shape = size_of((size,), "empty_permuted")
+    order = [integer(i, "empty_permuted", "physical_layout") for i in physical_layout]
     if sorted(order) != list(range(len(shape))):
         raise RuntimeError(f"empty_permuted: physical_layout {order} must name each of the {len(shape)} dimensions once")
     steps, step = [0] * len(shape), 1

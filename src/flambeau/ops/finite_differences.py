@@ -10,7 +10,7 @@ from typing import Any
 from flambeau.core.objects import TensorBase, dtype_of, shape_of
 
 from ._args import dims as whole_dims
-from ._args import ndim, tensor
+from ._args import integer, ndim, tensor
 from ._record import call, ops, public
 from .joining import joined
 
@@ -97,7 +97,7 @@ def gradient(input: Any, *, spacing: Any = None, dim: Any = None, edge_order: in
     t = tensor(input, "gradient")
     if dtype_of(t).name == "uint8":
         raise RuntimeError("torch.gradient does not support uint8 input: convert it with .float()")
-    if edge_order not in (1, 2):
+    if integer(edge_order, "gradient", "edge_order") not in (1, 2):
         raise RuntimeError(f"torch.gradient only supports edge_order=1 and edge_order=2, not {edge_order}.")
     over = tuple(range(ndim(t))) if dim is None else whole_dims(dim, ndim(t)) or ()
     every = _spacings(spacing, len(over), dim is not None)

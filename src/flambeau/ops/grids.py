@@ -16,7 +16,7 @@ from flambeau.core.objects import array_of, dtype_of, make, shape_of
 from flambeau.core.origin import warn_user
 from flambeau.kernels.services import is_float
 
-from ._args import tensor
+from ._args import integer, tensor
 from ._lazy import is_meta, placed, standing_for
 from ._meta import Meta
 from ._record import call, public
@@ -58,7 +58,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     [[-1.0, 0.0], [1.0, 0.0]]
     """
     t: Any = tensor(theta, "affine_grid", "theta")
-    sizes = tuple(int(s) for s in size)
+    sizes = tuple(integer(s, "affine_grid", "size") for s in size)
     if not is_float(dtype_of(t)):
         raise ValueError(f"Expected theta to have floating point type, but got {t.dtype}")
     n = len(sizes) - 2

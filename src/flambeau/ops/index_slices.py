@@ -13,11 +13,12 @@ from flambeau.kernels import scatter as k
 from flambeau.kernels.layout import normalize_dim
 from flambeau.kernels.promotion import check_fits, number_dtype
 
-from ._args import tensor
+from ._args import integer, tensor
 from ._lazy import is_meta
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 from ._shapes import INT64, checked, like, resized, shaped
+
 
 def _selected(self: Meta, index: Meta, dim: int) -> Meta:
     return resized(self, normalize_dim(dim, self.ndim), index.size)
@@ -155,9 +156,10 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
     if dim is None:
         x, dim = x.flatten(), 0
     if not isinstance(repeats, TensorBase):
-        if int(repeats) < 0:
+        count = integer(repeats, "repeat_interleave", "repeats")
+        if count < 0:
             raise RuntimeError("Repeats must be non-negative")
-        repeats = make(np.asarray([int(repeats)], np.int64))
+        repeats = make(np.asarray([count], np.int64))
     if is_meta(x):
         n = shape_of(x)[dim] if shape_of(x) else 1
         return apply_n(INDEX_SELECT, [x, make_lazy(Meta((_repeated(n, repeats, output_size),), INT64))], (dim,))

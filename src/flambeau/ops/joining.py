@@ -17,6 +17,7 @@ from flambeau.kernels import joining, strides
 from flambeau.kernels.layout import CHANNELS_LAST_ORDER
 
 from ._args import dim as one_dim
+from ._args import word
 from ._meta import Meta
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from ._shapes import in_order
@@ -263,7 +264,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple:
             "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument "
             "(indexing='ij' is what happens now).")
         indexing = "ij"
-    if indexing not in ("ij", "xy"):
+    if word(indexing, "meshgrid", "indexing") not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for x in found:
         if len(shape_of(x)) > 1:

@@ -13,7 +13,7 @@ from flambeau.core.state import set_grad_enabled
 from flambeau.kernels import ctc as kernel
 from flambeau.kernels.services import is_float
 
-from ._args import tensor
+from ._args import integer, tensor
 from ._lazy import placed
 from ._meta import Meta
 from ._pointwise import no_derivative
@@ -146,7 +146,7 @@ def _lengths(value: Any, name: str) -> tuple[int, ...]:
         if is_float(dtype_of(value)):
             raise RuntimeError(f"ctc_loss: {name} must be integral, got {dtype_of(value).name}")
         return tuple(array_of(value).reshape(-1).tolist())
-    return (int(value),) if isinstance(value, int) else tuple(int(v) for v in value)
+    return tuple(integer(v, "ctc_loss", name) for v in ((value,) if isinstance(value, int) else value))
 
 
 def _ctc_samples(t: Any) -> list:
@@ -207,7 +207,8 @@ def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: A
         lp = lp.unsqueeze(1)
         labels = labels.reshape(1, -1) if len(shape_of(labels)) == 1 else labels
     in_lengths, out_lengths = _lengths(input_lengths, "input_lengths"), _lengths(target_lengths, "target_lengths")
-    losses = apply_n(CTC, [lp, labels], (in_lengths, out_lengths, int(blank), bool(zero_infinity)))[0]
+    params = (in_lengths, out_lengths, integer(blank, "ctc_loss", "blank"), bool(zero_infinity))
+    losses = apply_n(CTC, [lp, labels], params)[0]
     if reduction == "mean":
         counts = placed(losses, shape_of(losses), d, lambda: np.maximum(np.array(out_lengths), 1).astype(d))
         return (losses / counts).mean()

@@ -13,7 +13,7 @@ from flambeau.kernels import masks as k
 from flambeau.kernels.services import sum_to
 from flambeau.ops.indexing_basic import INDEX_PUT, parse
 
-from ._args import tensor
+from ._args import integer, tensor
 from ._lazy import is_meta
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
@@ -117,7 +117,7 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1) -> Any:
     [[1], [-1]]
     """
     found = k.nonzero(array_of(tensor(input, "nonzero_static")))[:size]
-    out = np.full((size, found.shape[1]), fill_value, np.int64)
+    out = np.full((size, found.shape[1]), integer(fill_value, "nonzero_static", "fill_value"), np.int64)
     out[: len(found)] = found
     return make(out)
 

@@ -12,7 +12,7 @@ from flambeau.core.inplace import apply_inplace2
 from flambeau.core.objects import TensorBase, dtype_of, requires, shape_of
 from flambeau.core.state import grad_enabled
 
-from ._args import integer, tensor
+from ._args import integer, number, tensor
 from ._lazy import placed
 from ._record import call, ops, public
 from .normalization import (
@@ -24,6 +24,7 @@ from .normalization import (
     _check_channels,
     _check_dtype,
     _check_normalized,
+    _check_tensors,
     _shape_argument,
     normalise_batch,
     normalise_instances,
@@ -81,6 +82,7 @@ def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, run
     [2.0]
     """
     a = tensor(input, "native_batch_norm")
+    _check_tensors("native_batch_norm", weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     if not training:
         none = placed(a, (0,), dtype_of(a), lambda: np.zeros(0, dtype_of(a)))
         return normalise_batch(a, running_mean, running_var, weight, bias, False, momentum, eps), none, ops.clone(none)
@@ -90,7 +92,8 @@ def native_batch_norm(input: Any, weight: Any, bias: Any, running_mean: Any, run
                     weight=weight, bias=bias)
     if running_mean is None or running_var is None:
         return tuple(apply_n(BATCH, [a, weight, bias], (eps,)))
-    *found, new_mean, new_var = apply_n(BATCH_UPDATE, [a, weight, bias, running_mean, running_var], (float(momentum), eps))
+    by = number(momentum, "native_batch_norm", "momentum")
+    *found, new_mean, new_var = apply_n(BATCH_UPDATE, [a, weight, bias, running_mean, running_var], (by, eps))
     apply_inplace2(_COPY, running_mean, new_mean)
     apply_inplace2(_COPY, running_var, new_var)
     return tuple(found)
@@ -136,6 +139,7 @@ def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: i
     [[2.0]]
     """
     a: Any = tensor(input, "native_group_norm")
+    _check_tensors("native_group_norm", weight=weight, bias=bias)
     n, c, plane, groups = (integer(v, "native_group_norm", name) for v, name in (
         (N, "N"), (C, "C"), (HxW, "HxW"), (group, "group")))
     if groups < 1:

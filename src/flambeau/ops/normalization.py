@@ -27,7 +27,7 @@ from flambeau.core.state import state
 from flambeau.kernels import norm as kernel
 from flambeau.kernels.services import is_float
 
-from ._args import tensor
+from ._args import integer, number, tensor
 from ._assemble import write_out
 from ._meta import Meta, preserved
 from ._pointwise import fused
@@ -237,6 +237,12 @@ def _check_dtype(function: str, a: TensorBase, *parameters: Any) -> None:
                                "input.to(weight.dtype), or the module with .to(dtype).")
 
 
+def _check_tensors(function: str, **values: Any) -> None:
+    for name, value in values.items():
+        if value is not None and not isinstance(value, TensorBase):
+            raise TypeError(f"{function}(): argument '{name}' must be Tensor, not {type(value).__name__}")
+
+
 def _same_dtype(d: Any, weight: Any, bias: Any) -> bool:
     return ((d is state.f32 or d is state.f64) and (weight is None or dtype_of(weight) is d)
             and (bias is None or dtype_of(bias) is d))
@@ -300,6 +306,7 @@ def normalise_batch(a: Any, running_mean: Any, running_var: Any, weight: Any, bi
                     eps: float) -> Any:
     """`batch_norm` after its check of the batch's size."""
     shape = shape_of(a)
+    _check_tensors("batch_norm", running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if not training:
         for name, p in (("running_mean", running_mean), ("running_var", running_var)):
             if p is None:
@@ -318,7 +325,7 @@ def normalise_batch(a: Any, running_mean: Any, running_var: Any, weight: Any, bi
     if running_mean is None or running_var is None:
         raise ValueError("batch_norm: running_mean and running_var go together: give both of them, or None for both")
     out, _, _, new_mean, new_var = apply_n(BATCH_UPDATE, [a, weight, bias, running_mean, running_var],
-        (float(momentum), eps))
+        (number(momentum, "batch_norm", "momentum"), eps))
     if prod(shape):
         apply_inplace2(_COPY, running_mean, new_mean)
         apply_inplace2(_COPY, running_var, new_var)
@@ -330,7 +337,7 @@ def normalise_batch(a: Any, running_mean: Any, running_var: Any, weight: Any, bi
 
 def _shape_argument(function: str, value: Any) -> tuple:
     if isinstance(value, (tuple, list)) and not isinstance(value, tuple):
-        value = tuple(int(v) for v in value)
+        value = tuple(integer(v, function, "normalized_shape") for v in value)
     if not isinstance(value, tuple):
         raise TypeError(f"{function}(): argument 'normalized_shape' (position 2) must be tuple of ints, not "
                         f"{type(value).__name__}: give ({value},)")
@@ -338,6 +345,7 @@ def _shape_argument(function: str, value: Any) -> tuple:
 
 
 def _check_normalized(a: TensorBase, normalized: tuple, **parameters: Any) -> None:
+    _check_tensors("layer_norm", **parameters)
     if not normalized:
         raise RuntimeError("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
                            "element, but got normalized_shape = []")
@@ -458,6 +466,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
     shape = shape_of(a)
     if len(shape) < 2:
         raise RuntimeError(f"group_norm: Expected at least 2 dimensions, (N, C, ...), and the input has {len(shape)}")
+    num_groups = integer(num_groups, "group_norm", "num_groups")
     if num_groups < 1:
         raise RuntimeError(f"group_norm: Expected num groups to be greater than 0, got {num_groups}")
     if shape[0] and prod(shape) and shape[0] * (shape[1] // num_groups) * prod(shape[2:]) == 1:
@@ -472,7 +481,7 @@ def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None
             raise RuntimeError(f"group_norm: {name} needs one value for each channel of the input; {name} has shape "
                                f"{list(shape_of(p))} and the input has shape {list(shape)}")
     _check_dtype("GroupNormKernelImpl", a, weight, bias)
-    return apply_n(GROUP, [a, weight, bias], (int(num_groups), eps))[0]
+    return apply_n(GROUP, [a, weight, bias], (num_groups, eps))[0]
 
 
 public(namespaces=("torch", "nn.functional"), method=False, out=False, samples=lambda t: [
@@ -519,6 +528,7 @@ def normalise_instances(a: Any, running_mean: Any, running_var: Any, weight: Any
                         momentum: float, eps: float) -> Any:
     """`instance_norm` after its check of the number of elements."""
     shape = shape_of(a)
+    _check_tensors("instance_norm", running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false: give "

@@ -15,7 +15,7 @@ from flambeau.kernels.services import is_float
 
 from . import extrema  # noqa: F401  it registers count_as
 from ._args import dim as one_dim
-from ._args import ndim, np_dtype, tensor
+from ._args import ndim, np_dtype, number, tensor
 from ._pointwise import fused, to_dtype
 from ._record import KERNEL, REGISTRY, call, kernels, ops, primitive, public
 from ._shapes import real, reduced
@@ -97,7 +97,7 @@ def _of_order(input: TensorBase, ord: Any, dim: Any, keepdim: bool, dtype: DType
             raise RuntimeError("linalg.vector_norm: dtype should be floating and as real or complex as the input, got "
                                + d.name)
         input = to_dtype(input, d)
-    return apply1(VECTOR_NORM, input, (float(ord), as_dim(dim), keepdim))
+    return apply1(VECTOR_NORM, input, (number(ord, "linalg_vector_norm", "ord"), as_dim(dim), keepdim))
 
 
 @public(op=VECTOR_NORM, namespaces=("linalg",), method=False, samples=_norm_samples,

@@ -9,7 +9,7 @@ from flambeau.core.objects import shape_of
 from flambeau.core.origin import warn_user
 
 from ._args import dim as one_dim
-from ._args import tensor
+from ._args import integer, tensor
 from ._record import call, ops, public
 from .linalg_norms import matrix_norm
 from .norms import norm, vector_norm
@@ -63,7 +63,7 @@ def frobenius_norm(input: Any, dim: Any, keepdim: bool = False) -> Any:
     [5.0]
     """
     warn_user("torch.frobenius_norm is deprecated: write torch.linalg.vector_norm(A, 2, dim, keepdim).")
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
+    dims = tuple(integer(d, "frobenius_norm", "dim") for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
     if len(dims) > 2:
         raise RuntimeError(f"frobenius_norm: Expected at most 2 dimensions, but got {len(dims)} dimensions instead.")
     return vector_norm(tensor(input, "frobenius_norm"), 2, dims or None, keepdim)

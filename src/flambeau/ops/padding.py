@@ -12,7 +12,7 @@ from flambeau.kernels import padding
 from flambeau.kernels.promotion import check_fits
 
 from ._args import sizes as as_sizes
-from ._args import tensor
+from ._args import tensor, word
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 from ._shapes import like, shaped
@@ -201,7 +201,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
         return apply1(CONSTANT, input, (pads, 0 if value is None else _number(value)))
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-    if mode not in ("reflect", "replicate", "circular"):
+    if word(mode, "pad", "mode") not in ("reflect", "replicate", "circular"):
         raise NotImplementedError(f"Unrecognised padding mode {mode}: use constant, reflect, replicate or circular")
     k = len(pads) // 2
     if k not in (1, 2, 3) or len(shape) not in (k + 1, k + 2):

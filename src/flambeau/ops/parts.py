@@ -11,7 +11,7 @@ from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
 from flambeau.kernels import rearrange, strides
 
 from ._args import dim as one_dim
-from ._args import tensor
+from ._args import integer, tensor
 from ._record import KERNEL, call, primitive, public
 from ._shapes import shaped
 from .indexing_basic import SELECT
@@ -101,7 +101,7 @@ def select(input: Any, dim: int, index: Any) -> Any:
     shape = shape_of(tensor(input, "select"))
     if len(shape) == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d, i = one_dim(dim, len(shape)), int(index)
+    d, i = one_dim(dim, len(shape)), index if type(index) is int else integer(index, "select", "index")
     if not -shape[d] <= i < shape[d]:
         raise IndexError(f"select(): index {i} out of range for tensor of size {list(shape)} at dimension {d}")
     return apply1(SELECT, input, (d, i + shape[d] if i < 0 else i))
@@ -197,4 +197,5 @@ def unfold(input: Any, dimension: int, size: int, step: int) -> Any:
     >>> flambeau.tensor([1, 2, 3, 4]).unfold(0, 2, 1).tolist()
     [[1, 2], [2, 3], [3, 4]]
     """
-    return apply1(UNFOLD, input, (one_dim(dimension, len(shape_of(input))), int(size), int(step)))
+    window = integer(size, "unfold", "size"), integer(step, "unfold", "step")
+    return apply1(UNFOLD, input, (one_dim(dimension, len(shape_of(input))), *window))

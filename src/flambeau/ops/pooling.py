@@ -21,7 +21,7 @@ from flambeau.core.state import grad_enabled, state
 from flambeau.kernels import pool as kernel
 from flambeau.kernels.services import is_float
 
-from ._args import tensor
+from ._args import integer, tensor
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 from ._shapes import shaped, spatial, with_positions
@@ -162,8 +162,8 @@ _WORDS = {1: "one int", 2: "two ints", 3: "three ints"}
 
 def _ints(function: str, value: Any, n: int, name: str) -> tuple[int, ...]:
     if not isinstance(value, (tuple, list)):
-        return (int(value),) * n
-    values = tuple(int(v) for v in value)
+        return (integer(value, function, name),) * n
+    values = tuple(integer(v, function, name) for v in value)
     if len(values) == 1:
         return values * n
     if len(values) != n:
@@ -363,7 +363,7 @@ def _adaptive_plan(function: str, nd: int, shape: tuple, output_size: Any) -> tu
     if len(wanted) != nd:
         raise RuntimeError(f"{function}: output_size must be {nd}: a number, or one for each dimension, got {wanted}")
     inner = shape[len(shape) - nd:]
-    out = tuple(n if o is None else int(o) for n, o in zip(inner, wanted, strict=True))
+    out = tuple(n if o is None else integer(o, function, "output_size") for n, o in zip(inner, wanted, strict=True))
     if min(out) < 0:
         raise RuntimeError(f"{function}: elements of output_size must be greater than or equal to 0 but received {out}")
     return out
@@ -489,7 +489,7 @@ def _unpool(nd: int, input: Any, indices: Any, kernel_size: Any, stride: Any, pa
     natural = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(shape[len(shape) - nd:], steps, size, pads, strict=True)]
     if output_size is None:
         return apply_n(UNPOOL[nd], [t, at], (tuple(natural),))
-    wanted = tuple(int(v) for v in output_size)
+    wanted = tuple(integer(v, function, "output_size") for v in output_size)
     if len(wanted) in (nd + 1, nd + 2):
         wanted = wanted[len(wanted) - nd:]
     if len(wanted) != nd:

@@ -14,7 +14,7 @@ from flambeau.kernels.promotion import promote_types
 from flambeau.kernels.strides import broadcast_shapes
 
 from ._args import dim as one_dim
-from ._args import tensor
+from ._args import integer, tensor
 from ._lazy import placed
 from ._record import KERNEL, REGISTRY, call, ops, primitive, public
 from ._shapes import elementwise
@@ -350,7 +350,7 @@ def matrix_power(input: Any, n: int) -> Any:
     >>> flambeau.matrix_power(flambeau.tensor([[1., 1.], [0., 1.]]), 3).tolist()
     [[1.0, 3.0], [0.0, 1.0]]
     """
-    return _power(tensor(input, "matrix_power"), int(n))
+    return _power(tensor(input, "matrix_power"), integer(n, "matrix_power", "n"))
 
 
 @public(name="matrix_power", namespaces=("linalg",), method=False, samples=lambda t: [call(t(3, 3), 2)])
@@ -360,4 +360,4 @@ def linalg_matrix_power(A: Any, n: int) -> Any:
     >>> flambeau.linalg.matrix_power(flambeau.tensor([[2.]]), 3).item()
     8.0
     """
-    return _power(tensor(A, "linalg.matrix_power", "A"), int(n))
+    return _power(tensor(A, "linalg.matrix_power", "A"), integer(n, "linalg_matrix_power", "n"))

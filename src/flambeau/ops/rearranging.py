@@ -11,8 +11,8 @@ from flambeau.kernels import rearrange, strides
 
 from ._args import dim as one_dim
 from ._args import dims as many_dims
+from ._args import integer, tensor
 from ._args import sizes as as_sizes
-from ._args import tensor
 from ._meta import Meta, preserved
 from ._record import KERNEL, call, primitive, public
 from ._shapes import checked, like
@@ -166,8 +166,9 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     [3, 1, 2]
     """
     tensor(input, "roll")
-    by = (int(shifts),) if not isinstance(shifts, (tuple, list)) else tuple(shifts)
-    where = () if dims is None else (int(dims),) if not isinstance(dims, (tuple, list)) else tuple(dims)
+    by = tuple(integer(s, "roll", "shifts") for s in (shifts if isinstance(shifts, (tuple, list)) else (shifts,)))
+    where = () if dims is None else tuple(
+        integer(d, "roll", "dims") for d in (dims if isinstance(dims, (tuple, list)) else (dims,)))
     return apply1(ROLL, input, (by, where))
 
 
@@ -182,4 +183,4 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     >>> flambeau.rot90(flambeau.tensor([[1, 2], [3, 4]])).tolist()
     [[2, 4], [1, 3]]
     """
-    return apply1(ROT90, tensor(input, "rot90"), (int(k), tuple(dims)))
+    return apply1(ROT90, tensor(input, "rot90"), (integer(k, "rot90", "k"), tuple(dims)))

@@ -10,7 +10,7 @@ from typing import Any
 
 from flambeau.core.objects import TensorBase, array_of, shape_of
 
-from ._args import tensor
+from ._args import integer, tensor
 from ._record import call, ops, public
 from .dropout import dropout
 from .joining import joined
@@ -72,7 +72,7 @@ def _sequence(mode: str, name: str, x: Any, states: list, params: Any, options: 
     if not isinstance(params, (tuple, list)):
         raise TypeError(f"{name}(): argument 'params' must be tuple of Tensors, not {type(params).__name__}")
     directions = 2 if both else 1
-    weights = _weights(mode, params, bool(biases), int(layers), directions)
+    weights = _weights(mode, params, bool(biases), integer(layers, name, "num_layers"), directions)
     for state in states:
         n = shape_of(tensor(state, name, "hx", 2))
         if n and n[0] != len(weights) * directions:
@@ -109,6 +109,9 @@ def _options(name: str, options: tuple, packed: bool) -> tuple:
     if len(options) != wanted:
         raise TypeError(f"{name}() received an invalid combination of arguments: after the parameters come has_biases, "
                         "num_layers, dropout, train, bidirectional" + ("" if packed else ", batch_first"))
+    for place, word in ((0, "has_biases"), (3, "train"), (4, "bidirectional"), (5, "batch_first")):
+        if place < wanted and not isinstance(options[place], bool):
+            raise TypeError(f"{name}(): argument '{word}' must be bool, not {type(options[place]).__name__}")
     return options if not packed else (*options, False)
 
 

@@ -18,7 +18,7 @@ from flambeau.kernels import reduce as k
 from flambeau.kernels.layout import as_int
 from flambeau.kernels.services import is_float
 
-from ._args import ndim, np_dtype, tensor
+from ._args import integer, ndim, np_dtype, tensor
 from ._pointwise import fused
 from ._record import KERNEL, PRIMITIVES, call, kernels, ops, primitive, public
 from ._shapes import accumulated, always, reduced, scalar, truth
@@ -241,7 +241,7 @@ def prod(input: Any, dim: int | None = None, keepdim: bool = False, *, dtype: DT
         return ops.reshape(out, (1,) * ndim(input)) if keepdim else out
     if not isinstance(dim, (int, np.integer)):
         raise TypeError(f"prod(): argument 'dim' must be int, not {type(dim).__name__}")
-    return apply1(PROD, input, (int(dim), keepdim, np_dtype(dtype)))
+    return apply1(PROD, input, (integer(dim, "prod", "dim"), keepdim, np_dtype(dtype)))
 
 
 # --------------------------------------------------------------------------------- without nan

@@ -11,7 +11,7 @@ from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.kernels import scatter as k
 from flambeau.kernels.promotion import check_fits, number_dtype
 
-from ._args import tensor
+from ._args import tensor, word
 from ._lazy import is_meta, placed, standing_for
 from ._meta import Meta, meta_of
 from ._pointwise import to_dtype
@@ -263,7 +263,8 @@ def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, i
     [3.0, 0.0]
     """
     return apply_n(SCATTER_REDUCE, [tensor(input, "scatter_reduce"), tensor(index, "scatter_reduce", "index", 3),
-                                    tensor(src, "scatter_reduce", "src", 4)], (dim, reduce, bool(include_self)))
+                                    tensor(src, "scatter_reduce", "src", 4)],
+                   (dim, word(reduce, "scatter_reduce", "reduce"), bool(include_self)))
 
 
 @public(inplace=True,
@@ -280,7 +281,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
     >>> flambeau.index_reduce(flambeau.ones(2), 0, flambeau.tensor([1, 1]), flambeau.tensor([2., 3.]), "prod").tolist()
     [1.0, 6.0]
     """
-    if reduce not in ("prod", "mean", "amax", "amin"):
+    if word(reduce, "index_reduce", "reduce") not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): reduce must be 'prod', 'mean', 'amax' or 'amin', not '{reduce}'.")
     x, s = tensor(input, "index_reduce"), tensor(source, "index_reduce", "source", 4)
     if is_meta(x):

@@ -14,7 +14,7 @@ from flambeau.kernels import histogram as h
 from flambeau.kernels import search as k
 from flambeau.kernels.casting import cast
 
-from ._args import like, ndim, tensor
+from ._args import integer, like, ndim, tensor
 from ._meta import Meta
 from ._pointwise import no_derivative, to_dtype
 from ._record import KERNEL, call, primitive, public
@@ -124,7 +124,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
     >>> flambeau.bincount(flambeau.tensor([0, 2, 2])).tolist()
     [1, 0, 2]
     """
-    return apply_n(BINCOUNT, [tensor(input, "bincount"), weights], (int(minlength),))
+    return apply_n(BINCOUNT, [tensor(input, "bincount"), weights], (integer(minlength, "bincount", "minlength"),))
 
 
 def _number(value: Any) -> Any:
@@ -144,7 +144,7 @@ def histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
     >>> flambeau.histc(flambeau.tensor([1., 2., 1.]), bins=2).tolist()
     [2.0, 1.0]
     """
-    return apply_n(HISTC, [tensor(input, "histc")], (int(bins), _number(min), _number(max)))
+    return apply_n(HISTC, [tensor(input, "histc")], (integer(bins, "histc", "bins"), _number(min), _number(max)))
 
 
 def _edges(a: np.ndarray, bins: Any, low_high: Any, name: str) -> np.ndarray:
@@ -156,7 +156,7 @@ def _edges(a: np.ndarray, bins: Any, low_high: Any, name: str) -> np.ndarray:
             raise RuntimeError(f"torch.{name}: input tensor and bins tensors should have the same dtype, got {a.dtype.name} "
                                f"and {dtype_of(bins).name}")
         return array_of(bins)
-    low, high = h.outer_edges(a, int(bins), low_high, name)
+    low, high = h.outer_edges(a, integer(bins, name, "bins"), low_high, name)
     return array_of(linspace(low, high, int(bins) + 1, dtype=dtype_of_array(a.dtype)))
 
 

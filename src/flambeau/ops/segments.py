@@ -11,7 +11,7 @@ from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.kernels.services import is_float
 
 from ._args import dim as one_dim
-from ._args import tensor
+from ._args import tensor, word
 from ._record import call, ops, public
 from .scatter import scatter_reduce
 
@@ -83,7 +83,7 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, indices: Any 
     """
     t: Any = tensor(data, "segment_reduce", "data")
     at = one_dim(axis, len(shape_of(t)))
-    if reduce not in _KINDS:
+    if word(reduce, "segment_reduce", "reduce") not in _KINDS:
         raise RuntimeError(f"segment_reduce: reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if indices is not None:
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet: use torch.scatter_reduce.")

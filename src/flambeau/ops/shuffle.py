@@ -9,7 +9,7 @@ import numpy as np
 from flambeau.core.apply import apply1
 from flambeau.core.objects import shape_of
 
-from ._args import tensor
+from ._args import integer, tensor
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 from ._shapes import like
@@ -74,6 +74,7 @@ def _checked(name: str, input: Any, factor: int, what: str) -> tuple:
             f"{name} expects input to have at least 3 dimensions, (*, C, H, W), and this one has {len(shape)}: shape "
             f"{list(shape)}"
         )
+    factor = integer(factor, name, what)
     if factor <= 0:
         raise RuntimeError(f"{name} expects a positive {what}, but got {factor}")
     return shape
@@ -105,7 +106,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
             f"of the result, and this does not divide input.size(-3)={shape[-3]}. Change the number of channels "
             "before it."
         )
-    return apply1(PIXEL_SHUFFLE, input, (int(upscale_factor),))
+    return apply1(PIXEL_SHUFFLE, input, (upscale_factor,))
 
 
 @public(
@@ -128,7 +129,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but {n} is not divisible by "
                 f"{downscale_factor}"
             )
-    return apply1(PIXEL_UNSHUFFLE, input, (int(downscale_factor),))
+    return apply1(PIXEL_UNSHUFFLE, input, (downscale_factor,))
 
 
 @public(
@@ -155,8 +156,9 @@ def channel_shuffle(input: Any, groups: int) -> Any:
     shape = tuple(shape_of(tensor(input, "channel_shuffle")))
     if len(shape) < 3:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with shape {list(shape)}")
+    groups = integer(groups, "channel_shuffle", "groups")
     if groups <= 0:
         raise RuntimeError(f"Number of groups to divide channels in must be positive. Value of groups:{groups}")
     if shape[1] % groups:
         raise RuntimeError(f"Number of channels must be divisible by groups. Got {shape[1]} channels and {groups} groups.")
-    return apply1(CHANNEL_SHUFFLE, input, (int(groups),))
+    return apply1(CHANNEL_SHUFFLE, input, (groups,))

@@ -11,7 +11,7 @@ from flambeau.core.objects import dtype_of, shape_of
 from flambeau.kernels import cdist as kernel
 from flambeau.kernels.services import is_float
 
-from ._args import tensor
+from ._args import number, tensor
 from ._meta import Meta
 from ._pointwise import no_derivative
 from ._record import KERNEL, call, primitive, public
@@ -113,4 +113,4 @@ def pdist(input: Any, p: float = 2.0) -> Any:
         raise RuntimeError(f"pdist only supports floating-point dtypes, got {dtype_of(a).name}")
     if p < 0:
         raise RuntimeError(f"pdist only supports non-negative p values, got {p}")
-    return apply1(PDIST, a, (float(p),))
+    return apply1(PDIST, a, (number(p, "pdist", "p"),))

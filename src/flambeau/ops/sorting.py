@@ -9,7 +9,7 @@ from flambeau.kernels import sort as k
 
 from ._along import pair, selection
 from ._args import dim as one_dim
-from ._args import ndim, tensor
+from ._args import integer, ndim, tensor
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 from ._return_types import return_types
@@ -111,7 +111,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
     [3.0, 2.0]
     """
     n = ndim(tensor(input, "topk"))
-    return pair(return_types.topk, TOPK, input, (int(k), one_dim(dim, n), largest, sorted))
+    return pair(return_types.topk, TOPK, input, (integer(k, "topk", "k"), one_dim(dim, n), largest, sorted))
 
 
 @public(op=KTHVALUE, samples=lambda t: [
@@ -130,4 +130,4 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     2.0
     """
     n = ndim(tensor(input, "kthvalue"))
-    return pair(return_types.kthvalue, KTHVALUE, input, (int(k), one_dim(dim, n), keepdim))
+    return pair(return_types.kthvalue, KTHVALUE, input, (integer(k, "kthvalue", "k"), one_dim(dim, n), keepdim))

@@ -12,8 +12,8 @@ from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
 from flambeau.kernels.layout import torch_strides
 
 from ._args import dim as one_dim
+from ._args import integer, tensor
 from ._args import sizes as as_sizes
-from ._args import tensor
 from ._lazy import placed
 from ._meta import Meta
 from ._record import KERNEL, call, kernels, ops, primitive, public
@@ -208,7 +208,7 @@ def split(tensor: Any, split_size_or_sections: Any = None, dim: int = 0, *, spli
     size = split_size if split_size_or_sections is None else split_size_or_sections
     if isinstance(size, (list, tuple)):
         return split_with_sizes(tensor, size, dim)
-    size = int(size)
+    size = integer(size, "split", "split_size")
     return tuple(apply_split(SPLIT, tensor, (size, _checked_split("split", tensor, size, dim))))
 
 
@@ -322,7 +322,11 @@ def tensor_split(
         sizes = [small + 1] * extra + [small] * (where - extra)
         starts = [sum(sizes[:k]) for k in range(where)]
     else:
-        bounds = [0, *[min(max(int(i) + n if int(i) < 0 else int(i), 0), n) for i in where], n]
+        if not hasattr(where, "__iter__") or isinstance(where, str):
+            raise TypeError("tensor_split(): argument 'indices_or_sections' must be int or a sequence of ints, not "
+                            f"{type(where).__name__}")
+        places = [integer(i, "tensor_split", "indices") for i in where]
+        bounds = [0, *[min(max(i + n if i < 0 else i, 0), n) for i in places], n]
         starts = bounds[:-1]
         sizes = [max(stop - start, 0) for start, stop in zip(bounds[:-1], bounds[1:], strict=True)]
     return tuple(apply1(NARROW, input, (d, start, size)) for start, size in zip(starts, sizes, strict=True))

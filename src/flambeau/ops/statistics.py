@@ -17,7 +17,7 @@ from flambeau.kernels.services import default_array_type, is_float
 from . import extrema  # noqa: F401  it registers share_all
 from ._along import PICK_ANY, pair, selection
 from ._args import dim as one_dim
-from ._args import ndim, tensor
+from ._args import ndim, tensor, word
 from ._meta import Meta
 from ._pointwise import fused, to_dtype
 from ._record import KERNEL, call, kernels, ops, primitive, public
@@ -280,6 +280,7 @@ def mode(input: Any, dim: int = -1, keepdim: bool = False) -> Any:
 def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolation: str, skip_nan: bool) -> Any:
     """Composed of a sort, two picks and a weighted sum, so that input and q are differentiable to any order."""
     a = array_of(tensor(input, name))
+    word(interpolation, name, "interpolation")
     k.check_quantile(name, a, array_of(q) if isinstance(q, TensorBase) else q, interpolation)
     levels = q if isinstance(q, TensorBase) else make(np.array(q, a.dtype))
     n_dims = a.ndim

@@ -13,7 +13,7 @@ from flambeau.core.state import state
 from . import dropout as d
 from . import embedding as e
 from ._args import dim as one_dim
-from ._args import tensor
+from ._args import integer, tensor
 from ._generator import default_generator
 from ._lazy import placed
 from ._record import REGISTRY, call, ops, public
@@ -176,7 +176,7 @@ def embedding_bag(weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: b
     >>> flambeau.embedding_bag(table, flambeau.tensor([0, 1]), flambeau.tensor([0]))[0].tolist()
     [[4.0]]
     """
-    if mode not in (0, 1, 2):
+    if integer(mode, "embedding_bag", "mode") not in (0, 1, 2):
         raise RuntimeError(f"embedding_bag: `mode` must be sum, mean, or max: 0, 1 or 2, not {mode}")
     ids = tensor(indices, "embedding_bag", "indices", 2)
     if len(shape_of(ids)) > 1:

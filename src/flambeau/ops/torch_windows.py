@@ -13,7 +13,7 @@ from flambeau.core.objects import make
 from flambeau.kernels.services import default_array_type, is_float
 
 from . import special_functions  # noqa: F401  it registers i0
-from ._args import integer
+from ._args import integer, np_dtype
 from ._factory import finish, to_device
 from ._record import REGISTRY, call, public
 
@@ -21,7 +21,7 @@ from ._record import REGISTRY, call, public
 def _values(name: str, n: int, periodic: bool, dtype: DType | None, formula: Callable[[np.ndarray, int], np.ndarray],
             requires_grad: bool, device: Any) -> Any:
     """formula(places 0, 1, ..., number of the last place of a symmetric window), computed in the window's dtype."""
-    d = default_array_type() if dtype is None else dtype.array_type
+    d = default_array_type() if dtype is None else np_dtype(dtype)
     if not is_float(d):
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype_of_array(d)}")
     if n < 0:

@@ -13,7 +13,7 @@ from flambeau.kernels import strides
 
 from . import cumulative, rearranging, views  # noqa: F401  they register shift, flip, diagonal and expand
 from ._args import dim as one_dim
-from ._args import ndim, tensor
+from ._args import integer, ndim, tensor
 from ._factory import array_dtype, to_device
 from ._meta import Meta
 from ._pointwise import to_dtype
@@ -47,7 +47,7 @@ def tril(input: Any, diagonal: int = 0) -> Any:
     >>> flambeau.tril(flambeau.tensor([[1, 2], [3, 4]])).tolist()
     [[1, 0], [3, 4]]
     """
-    return apply1(TRIL, tensor(input, "tril"), (int(diagonal),))
+    return apply1(TRIL, tensor(input, "tril"), (integer(diagonal, "tril", "diagonal"),))
 
 
 @public(op=TRIU, inplace=True, samples=_triangle_samples, errors=_matrix_error)
@@ -60,12 +60,12 @@ def triu(input: Any, diagonal: int = 0) -> Any:
     >>> flambeau.triu(flambeau.tensor([[1, 2], [3, 4]])).tolist()
     [[1, 2], [0, 4]]
     """
-    return apply1(TRIU, tensor(input, "triu"), (int(diagonal),))
+    return apply1(TRIU, tensor(input, "triu"), (integer(diagonal, "tril", "diagonal"),))
 
 
 def _indices(name: str, kernel: Any, row: int, col: int, offset: int, dtype: Any, device: Any) -> TensorBase:
     d = array_dtype(dtype, name)
-    found = kernel(int(row), int(col), int(offset))
+    found = kernel(*[integer(v, "tril_indices", w) for v, w in ((row, "row"), (col, "col"), (offset, "offset"))])
     return to_device(make(found if d is None else found.astype(d)), device)
 
 

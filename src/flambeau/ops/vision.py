@@ -13,7 +13,7 @@ from flambeau.core.origin import warn_user
 from flambeau.kernels import resample as kernel
 from flambeau.kernels.services import is_float
 
-from ._args import tensor
+from ._args import integer, number, tensor
 from ._meta import Meta
 from ._record import KERNEL, call, primitive, public
 from ._shapes import shaped, spatial
@@ -82,8 +82,8 @@ def _sizes(inner: tuple, size: Any, scale_factor: Any, mode: str, recompute: boo
         sizes = _per_dimension(size, n, "output size", inner)
         if any(isinstance(s, float) for s in sizes):
             raise TypeError(f"interpolate: expected size to be one of int or a tuple of {n} ints, but got {sizes}")
-        return tuple(int(s) for s in sizes), (None,) * n
-    factors = tuple(float(f) for f in _per_dimension(scale_factor, n, "scale_factor", inner))
+        return tuple(integer(s, "interpolate", "size") for s in sizes), (None,) * n
+    factors = tuple(number(f, "interpolate", "scale_factor") for f in _per_dimension(scale_factor, n, "scale_factor", inner))
     sizes = tuple(int(s * f) for s, f in zip(inner, factors, strict=True))
     return sizes, (None,) * n if recompute or mode == "area" else factors
 

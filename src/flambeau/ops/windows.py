@@ -35,7 +35,7 @@ def _checked(name: str, M: int, dtype: DType | None, layout: Any) -> DType:
     if layout is not None and str(layout) != "torch.strided":
         raise ValueError(f"{name} is implemented for strided tensors only, got: {layout}")
     d = dtype_of_array(default_array_type()) if dtype is None else dtype
-    if d.array_type.name not in ("float32", "float64"):
+    if not isinstance(d, DType) or d.array_type.name not in ("float32", "float64"):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {d}")
     return d
 
