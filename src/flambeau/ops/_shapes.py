@@ -257,7 +257,7 @@ def reduced(dtype: Callable[[np.dtype], np.dtype] = same, dim: int = 0, keepdim:
     return checked(rule, empty)
 
 
-def loss(n: int, reduction: int = -1, weighted: bool = False) -> Rule:
+def loss(n: int, reduction: int = -1) -> Rule:
     """An elementwise loss of n inputs, reduced as the word among the parameters says."""
     each = elementwise(n)
 
