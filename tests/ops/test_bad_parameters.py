@@ -18,7 +18,8 @@ OTHER = {"linalg.solve", "linalg.solve_ex", "linalg.lu_solve", "linalg.solve_tri
          "batch_norm", "native_batch_norm", "nn.functional.batch_norm", "instance_norm", "nn.functional.instance_norm",
          "einsum", "histogram", "histogramdd", "movedim", "nn.functional.triplet_margin_loss", "norm_except_dim",
          "pairwise_distance", "triplet_margin_loss", "embedding_bag", "float_power", "kaiser_window", "hamming_window",
-         "logspace", "nanquantile", "quantile", "segment_reduce", "rot90", "scalar_tensor", "fake_quantize_per_tensor_affine"}
+         "logspace", "nanquantile", "quantile", "segment_reduce", "rot90", "scalar_tensor",
+         "fake_quantize_per_tensor_affine"}
 KEYS = [k for k in sorted(REGISTRY) if not k.endswith("_") and k not in OTHER and k not in ("from_file", "empty_strided")]
 
 
