@@ -176,7 +176,61 @@ PROGRAMS = {
         d(3, 4, 4), d(3, 4)),
     "sort": lambda T, F, d: F.vmap(lambda x: T.sort(x)[0])(d(4, 5)),
     "captured batch": lambda T, F, d: F.vmap(lambda x: F.vmap(lambda y: x * y)(T.arange(3.0, dtype=T.float64)))(d(2)),
+    "under no_grad": lambda T, F, d: under_no_grad(T, lambda: with_flags(F.grad(
+        lambda x: F.grad(lambda y: (y ** 3).sum())(x).sum())(d(3).requires_grad_()))),
+    "jacobian under no_grad": lambda T, F, d: under_no_grad(T, lambda: with_flags(F.jacrev(
+        lambda x: x ** 3)(d(3).requires_grad_()))),
+    "flags of jacrev": lambda T, F, d: with_flags(F.jacrev(lambda x: x ** 3)(d(3).requires_grad_())),
+    "flags of jacfwd": lambda T, F, d: with_flags(F.jacfwd(lambda x: x ** 3)(d(3).requires_grad_())),
+    "flags of jvp": lambda T, F, d: with_flags(F.jvp(lambda x: x ** 3, (d(3).requires_grad_(),), (d(3),))),
+    "flags of a cotangent": lambda T, F, d: with_flags(F.vjp(lambda x: x ** 3, d(3))[1](d(3).requires_grad_())),
+    "flags of vmap": lambda T, F, d: with_flags(F.vmap(lambda x: x ** 3)(d(3, 2).requires_grad_())),
+    "flags of no_grad in vmap": lambda T, F, d: with_flags(F.vmap(lambda x: under_no_grad(T, lambda: x ** 3))(
+        d(3, 2).requires_grad_())),
+    "flags of what is captured": lambda T, F, d: (lambda w: with_flags(F.vmap(F.grad(
+        lambda x: (x * x * w).sum()))(d(4, 3))))(d(3).requires_grad_()),
+    "flags of aux": lambda T, F, d: with_flags(F.grad(lambda x: ((x ** 2).sum(), x * 2), has_aux=True)(d(3))),
+    "grad inside no_grad inside grad": lambda T, F, d: F.grad(lambda x: (x * under_no_grad(
+        T, lambda: F.grad(lambda y: (y ** 3).sum())(x))).sum())(d(3)),
+    "products with the Hessian": lambda T, F, d: (lambda x: F.vmap(lambda v: F.jvp(F.grad(
+        lambda x: (x ** 4).sum()), (x,), (v,))[1])(T.eye(3, dtype=T.float64)))(d(3)),
+    "nested in_dims": lambda T, F, d: F.vmap(lambda t: t[0] @ t[1]["k"], in_dims=((0, {"k": None}),))(
+        (d(3, 2, 2), {"k": d(2)})),
+    "nested out_dims": lambda T, F, d: F.vmap(lambda x: {"a": (x, [x.sum()])}, out_dims={"a": (1, [0])})(d(3, 2)),
+    "complex numbers": lambda T, F, d: F.vmap(lambda x: T.fft.fft(x).abs().sum())(d(3, 4)),
+    "gradient in complex numbers": lambda T, F, d: F.grad(lambda z: (z * z.conj()).real.sum())(T.complex(d(3), d(3))),
+    "jvp in complex numbers": lambda T, F, d: F.jvp(lambda z: z * z, (T.complex(d(3), d(3)),), (T.complex(d(3), d(3)),)),
+    "jacobian of nothing": lambda T, F, d: F.jacrev(lambda x: x * 2)(d(3)[:0]),
+    "integer outputs": lambda T, F, d: F.vmap(lambda x: (x.argmax(), *x.max(0)))(d(3, 4)),
+    "own embeddings": lambda T, F, d: F.vmap(lambda w, x: T.nn.functional.embedding(x, w), in_dims=(0, None))(
+        d(3, 5, 2), d.ints(5, 4)),
+    "cross entropy of images": lambda T, F, d: F.vmap(F.grad(T.nn.functional.cross_entropy))(
+        d(2, 3, 4, 5, 5), d.ints(4, 2, 3, 5, 5)),
+    "class weights": lambda T, F, d: F.vmap(F.grad(lambda x, y: T.nn.functional.cross_entropy(
+        x, y, weight=T.arange(1.0, 5.0, dtype=T.float64), label_smoothing=0.1)))(d(2, 3, 4), d.ints(4, 2, 3)),
+    "own class weights": lambda T, F, d: F.vmap(lambda x, y, w: T.nn.functional.cross_entropy(x, y, weight=w))(
+        d(2, 3, 4), d.ints(4, 2, 3), d(2, 4).abs()),
+    "transposed conv": lambda T, F, d: F.vmap(F.grad(lambda w, x: T.nn.functional.conv_transpose2d(
+        x, w, stride=2).pow(2).sum()), in_dims=(None, 0))(d(2, 3, 2, 2), d(4, 1, 2, 3, 3)),
+    "attention": lambda T, F, d: F.vmap(F.grad(lambda q, k, v: T.nn.functional.scaled_dot_product_attention(
+        q, k, v).pow(2).sum()))(d(2, 3, 4, 5), d(2, 3, 4, 5), d(2, 3, 4, 5)),
 }
+
+
+def under_no_grad(T, fn):
+    with T.no_grad():
+        return fn()
+
+
+def flags(result):
+    if isinstance(result, (tuple, list)):
+        return [flags(r) for r in result]
+    return result.requires_grad
+
+
+def with_flags(result):
+    """A result, and which of its tensors ask for a gradient."""
+    return result, flags(result)
 
 
 def constant_square(T, x):
@@ -254,6 +308,10 @@ ERRORS = {
     "jvp strict": (lambda T, F, d: F.jvp(lambda x: T.ones(2), (d(3),), (d(3),), strict=True), "independent of the inputs"),
     "jvp without inputs": (lambda T, F, d: F.jvp(lambda: 1, (), ()), "at least one Tensor"),
     "jacrev of integers": (lambda T, F, d: F.jacrev(lambda x: x.long())(d(3)), "floating-point"),
+    "jacrev of complex inputs": (lambda T, F, d: F.jacrev(double)(T.complex(d(3), d(3))), "real"),
+    "jacfwd of complex inputs": (lambda T, F, d: F.jacfwd(double)(T.complex(d(3), d(3))), "real"),
+    "jacrev of complex outputs": (lambda T, F, d: F.jacrev(lambda x: T.complex(x, x))(d(3)), "real"),
+    "jacfwd of complex outputs": (lambda T, F, d: F.jacfwd(lambda x: T.complex(x, x))(d(3)), "real"),
     "jacrev chunk": (lambda T, F, d: F.jacrev(double, chunk_size=0)(d(3)), "greater than 0"),
     "linearize shape": (lambda T, F, d: F.linearize(double, d(3))[1](d(2)), "doesn't match"),
     "item": (lambda T, F, d: F.vmap(lambda x: x.sum().item())(d(3, 2)), "item"),

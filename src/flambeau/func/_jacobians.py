@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.objects import dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, make, shape_of
 from flambeau.core.state import state
 
 from . import _arguments, _pytree
@@ -41,6 +41,15 @@ def _split(rows: Any, tensors: list) -> list:
     return found
 
 
+def _real(tensors: list, what: str, name: str) -> None:
+    """A Jacobian of complex numbers has no one convention."""
+    for i, t in enumerate(tensors):
+        if isinstance(t, TensorBase) and dtype_of(t).kind == "c":
+            raise RuntimeError(
+                f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}. Take the "
+                "real and the imaginary part apart, by torch.view_as_real.")
+
+
 def jacrev(func: Callable, argnums: Any = 0, *, has_aux: bool = False, chunk_size: int | None = None,
            _preallocate_and_copy: bool = False) -> Callable:
     """The Jacobian of a function, by reverse mode: one backward for all outputs' elements as a batch.
@@ -57,7 +66,7 @@ def jacrev(func: Callable, argnums: Any = 0, *, has_aux: bool = False, chunk_siz
         structure of the outputs, and within it of the arguments; with has_aux a tuple (that, aux).
 
     Raises:
-        RuntimeError: func returns integers, or something else than tensors.
+        RuntimeError: func returns integers, or something else than tensors; complex inputs or outputs.
 
     >>> jacrev(lambda x: x * x)(flambeau.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
@@ -68,11 +77,13 @@ def jacrev(func: Callable, argnums: Any = 0, *, has_aux: bool = False, chunk_siz
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         chosen = _arguments.chosen(argnums, args)
+        _real(_pytree.flatten(chosen)[0], "inputs", "jacrev")
 
         def of_chosen(values: Any) -> Any:
             return func(*_arguments.replaced(argnums, args, values), **kwargs)
 
         back = Pullback(of_chosen, (chosen,), has_aux)
+        _real(back.outputs, "outputs", "jacrev")
         for t in back.outputs:
             if not state.is_float(dtype_of(t)):
                 raise RuntimeError("vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor "
@@ -96,6 +107,9 @@ def jacfwd(func: Callable, argnums: Any = 0, has_aux: bool = False, *, randomnes
         argnums: the position, or positions, of the arguments to differentiate.
         randomness: accepted; func is called once, whose draws all columns share.
 
+    Raises:
+        RuntimeError: func returns something else than tensors; complex inputs or outputs.
+
     >>> jacfwd(lambda x: x * x)(flambeau.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
@@ -107,8 +121,10 @@ def jacfwd(func: Callable, argnums: Any = 0, has_aux: bool = False, *, randomnes
         def of_chosen(values: Any) -> Any:
             return func(*_arguments.replaced(argnums, args, values), **kwargs)
 
-        forward = Pushforward(of_chosen, (chosen,), has_aux, "jvp(f, primals, tangents)")
         inputs, _ = _pytree.flatten(chosen)
+        _real(inputs, "inputs", "jacfwd")
+        forward = Pushforward(of_chosen, (chosen,), has_aux, "jvp(f, primals, tangents)")
+        _real(forward.back.outputs, "outputs", "jacfwd")
         rows = vmap(lambda *t: tuple(forward.push(list(t))))(*_basis(inputs))
         tables = []
         for out in rows:
