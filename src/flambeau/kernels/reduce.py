@@ -21,6 +21,7 @@ Dim = int | Sequence[int] | None
 HALF = "eE"  # dtype.char of float16 and bfloat16; dtype.name costs half a microsecond
 _OWN_ORDER = "fdlib"  # dtype.char whose maximum and argmax agree with PyTorch's
 _INT64 = np.dtype(np.int64)
+_BOOL = np.dtype(np.bool_)
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 FEW = 4096   # elements up to which a product with ones, or argmax, beats a reduction
 _empty = np.empty
@@ -357,18 +358,28 @@ def _truth(ufunc: np.ufunc, a: np.ndarray, dim: Dim, keepdim: bool) -> np.ndarra
         axes: tuple[int, ...] | None = ()
     else:
         axes = reduced_axes(dim, a.ndim)
-    out = ufunc.reduce(a != 0, axes, None, None, keepdim)
-    return np.asarray(out, np.uint8 if a.dtype == np.uint8 else np.bool_)
+    own = a.dtype
+    out = ufunc.reduce(a if own is _BOOL else a != 0, axes, None, None, keepdim)
+    return np.asarray(out, np.uint8 if own == np.uint8 else np.bool_)
+
+
+def _few_nonzero(a: np.ndarray, dim: Dim, keepdim: bool) -> int:
+    """How many elements of all are nonzero, where counting them is quickest; else -1."""
+    if dim is None and not keepdim and a.size <= FEW and a.dtype.char in "?fdl":
+        return np.count_nonzero(a)
+    return -1
 
 
 def all(a: np.ndarray, dim: Dim = None, keepdim: bool = False) -> np.ndarray:
     """Return whether every element over dim is nonzero: bool, or uint8 for uint8; dim=() reduces nothing."""
-    return _truth(np.logical_and, a, dim, keepdim)
+    n = _few_nonzero(a, dim, keepdim)
+    return np.array(n == a.size) if n >= 0 else _truth(np.logical_and, a, dim, keepdim)
 
 
 def any(a: np.ndarray, dim: Dim = None, keepdim: bool = False) -> np.ndarray:
     """Return whether some element over dim is nonzero: bool, or uint8 for uint8; dim=() reduces nothing."""
-    return _truth(np.logical_or, a, dim, keepdim)
+    n = _few_nonzero(a, dim, keepdim)
+    return np.array(n > 0) if n >= 0 else _truth(np.logical_or, a, dim, keepdim)
 
 
 def count_nonzero(a: np.ndarray, dim: Dim = None) -> np.ndarray:

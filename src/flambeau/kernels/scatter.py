@@ -7,6 +7,7 @@ negative indices.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -17,8 +18,11 @@ from flambeau.kernels.indexing import add_at
 from flambeau.kernels.strides import normalize_dim
 
 
+_INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+
+
 def _check_index_dtype(name: str, index: np.ndarray, *, int32: bool = True) -> np.ndarray:
-    if index.dtype == np.int64:
+    if index.dtype is _INT64 or index.dtype == np.int64:
         return index
     if int32 and index.dtype == np.int32:
         return index.astype(np.int64)
@@ -28,7 +32,11 @@ def _check_index_dtype(name: str, index: np.ndarray, *, int32: bool = True) -> n
 
 def _first_outside(index: np.ndarray, size: int) -> int | None:
     """The first index outside [0, size), found in one unsigned reduction; None when all are inside."""
-    if index.size == 0 or int(np.maximum.reduce(index.view(np.uint64), axis=None)) < size:
+    if index.size <= 32:
+        values = index.ravel().tolist()     # a few numbers are compared fastest in Python
+        if not values or 0 <= min(values) and max(values) < size:
+            return None
+    elif np.maximum.reduce(index.view(_UINT64), None) < size:
         return None
     return int(index[(index < 0) | (index >= size)].flat[0])
 
@@ -41,25 +49,29 @@ def _check_range(index: np.ndarray, size: int, dim: int, error: type[Exception] 
 
 def grid_positions(shape: Sequence[int], dim: int, index: np.ndarray) -> np.ndarray:
     """Return the flat positions, in an array of this shape, of [i, .., index[i, .., k], .., k]."""
-    offsets = _cached_offsets if index.size <= MAX_CACHED_OFFSETS else _grid_offsets
-    step = strides.contiguous_strides(shape)[dim]
-    return (index if step == 1 else index * step) + offsets(tuple(shape), dim, index.shape)
+    find = _cached_offsets if index.size <= MAX_CACHED_OFFSETS else _grid_offsets
+    step, offsets = find(tuple(shape), dim, index.shape)
+    return (index if step is None else index * step) + offsets
 
 
 MAX_CACHED_OFFSETS = 8192  # elements: the cache of 128 entries stays under 8 MiB
 
 
-def _grid_offsets(shape: tuple[int, ...], dim: int, index_shape: tuple[int, ...]) -> np.ndarray:
-    """The share of every axis but dim in `grid_positions`, with axis dim of size 1."""
+def _grid_offsets(shape: tuple[int, ...], dim: int, index_shape: tuple[int, ...]) -> tuple[np.ndarray | None, np.ndarray]:
+    """The step of axis dim as an array, None for one; the share of every other axis in `grid_positions`."""
     steps = strides.contiguous_strides(shape)
     out = np.zeros((1,) * len(index_shape), np.int64)
     for axis, n in enumerate(index_shape):
         if axis != dim and n > 1:
             out = out + (np.arange(n) * steps[axis]).reshape((n,) + (1,) * (len(index_shape) - 1 - axis))
-    return out
+    return None if steps[dim] == 1 else np.array(steps[dim]), out
 
 
-_cached_offsets = lru_cache(128)(_grid_offsets)
+@lru_cache(128)
+def _cached_offsets(shape: tuple[int, ...], dim: int, index_shape: tuple[int, ...]) -> tuple[np.ndarray | None, np.ndarray]:
+    """`_grid_offsets`, for a small index repeated to its shape: two small arrays of one shape are added fastest."""
+    step, out = _grid_offsets(shape, dim, index_shape)
+    return step, np.ascontiguousarray(np.broadcast_to(out, index_shape))
 
 
 def _flat(a: np.ndarray) -> np.ndarray:
@@ -81,7 +93,10 @@ def _gather_arguments(
         raise RuntimeError(
             f"{name}(): Index tensor must have the same number of dimensions as self tensor, got {index.ndim} and {a.ndim}"
         )
-    fits = all(n <= shape[d] for d, n in enumerate(index.shape) if d != dim)
+    fits = True
+    for d, (n, limit) in enumerate(zip(index.shape, shape, strict=True)):
+        if n > limit and d != dim:
+            fits = False
     if src is not None:
         src_shape = src.shape or (1,)
         if len(src_shape) != index.ndim:
@@ -89,7 +104,8 @@ def _gather_arguments(
                 f"{name}(): Index tensor must have the same number of dimensions as src tensor, got "
                 f"{index.ndim} and {src.ndim}"
             )
-        fits = fits and all(n <= limit for n, limit in zip(index.shape, src_shape, strict=True))
+        if src_shape != index.shape:
+            fits = fits and all(n <= limit for n, limit in zip(index.shape, src_shape, strict=True))
     if not fits:
         tail = f" and to be no larger size than src {list(src.shape)}" if src is not None else ""
         raise RuntimeError(
@@ -127,12 +143,14 @@ def gather_backward(g: np.ndarray, shape: Sequence[int], dim: int, index: np.nda
 def _source(src: np.ndarray | object, index: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """The part of src that index covers; a number is repeated."""
     if isinstance(src, np.ndarray):
+        if src.shape == index.shape:
+            return src
         return src.reshape(src.shape or (1,))[tuple(slice(0, n) for n in index.shape)]
     return np.broadcast_to(np.asarray(src).astype(dtype), index.shape)
 
 
 def _same_dtype(name: str, a: np.ndarray, src: object) -> None:
-    if isinstance(src, np.ndarray) and src.dtype != a.dtype:
+    if isinstance(src, np.ndarray) and src.dtype is not a.dtype and src.dtype != a.dtype:
         raise RuntimeError(
             f"{name}(): Expected self.dtype to be equal to src.dtype, got {a.dtype.name} and {src.dtype.name}"
         )
@@ -277,13 +295,11 @@ def index_select_backward(g: np.ndarray, shape: Sequence[int], dim: int, index: 
 
 def _slice_positions(shape: Sequence[int], dim: int, index: np.ndarray) -> np.ndarray:
     """Flat positions of the slices at index, in the shape of the source array."""
-    steps = strides.contiguous_strides(shape)
-    out = (index * steps[dim]).reshape((-1,) + (1,) * (len(shape) - 1 - dim))
-    for axis in range(len(shape) - 1, -1, -1):
-        if axis != dim:
-            part = (np.arange(shape[axis]) * steps[axis]).reshape((-1,) + (1,) * (len(shape) - 1 - axis))
-            out = out + part
-    return out
+    like = (*shape[:dim], 1, *shape[dim + 1 :])
+    find = _cached_offsets if math.prod(like) <= MAX_CACHED_OFFSETS else _grid_offsets
+    step, offsets = find(tuple(shape), dim, like)
+    starts = (index if step is None else index * step).reshape((-1,) + (1,) * (len(shape) - 1 - dim))
+    return starts + offsets
 
 
 def _check_slices(name: str, a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray) -> None:
@@ -305,7 +321,7 @@ def _check_slices(name: str, a: np.ndarray, dim: int, index: np.ndarray, source:
 
 
 def _check_slice_dtype(name: str, a: np.ndarray, source: np.ndarray) -> None:
-    if a.dtype != source.dtype:
+    if a.dtype is not source.dtype and a.dtype != source.dtype:
         raise RuntimeError(
             f"{name}_(): self ({a.dtype.name}) and source ({source.dtype.name}) must have the same scalar type"
         )

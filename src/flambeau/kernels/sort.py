@@ -31,8 +31,8 @@ def argsort_last(a: np.ndarray, descending: bool) -> np.ndarray:
     """Return the stable argsort along the last axis; descending keeps equal elements in order too."""
     keys = sortable(a)
     if not descending:
-        return keys.argsort(axis=-1, kind="stable")
-    order = keys[..., ::-1].argsort(axis=-1, kind="stable")[..., ::-1]
+        return keys.argsort(-1, "stable")
+    order = keys[..., ::-1].argsort(-1, "stable")[..., ::-1]
     return a.shape[-1] - 1 - order
 
 
@@ -132,6 +132,11 @@ def topk(a: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if a.ndim == 0:  # for k = 0 too, as in PyTorch
         return a.copy(), np.zeros((), np.int64)
     moved = a.swapaxes(dim, -1)
+    if sorted and (k > 1 or length < 64) and 0 < a.size <= FEW:
+        order = argsort_last(moved, largest)[..., : k + 1]
+        best = take_last(moved, order)
+        if _all_different(best):
+            return dense(best[..., :k].swapaxes(dim, -1)), dense(order[..., :k].swapaxes(dim, -1))
     if k == 1 and moved.size:
         keys = sortable(moved)
         order = (keys.argmax(axis=-1) if largest else _argmin_nan_last(keys))[..., None]
@@ -142,6 +147,15 @@ def topk(a: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if 0 < k and moved.size and length > 1:
         order = _as_selected(sortable(moved), order, k, largest, sorted)
     return dense(take_last(moved, order).swapaxes(dim, -1)), dense(order.swapaxes(dim, -1))
+
+
+FEW = 4096
+
+
+def _all_different(ordered: np.ndarray) -> bool:
+    """Whether sorted rows have no equal neighbours and no NaN."""
+    return not np.count_nonzero(ordered[..., 1:] == ordered[..., :-1]) and (
+        np.count_nonzero(ordered == ordered) == ordered.size)
 
 
 def _as_selected(keys: np.ndarray, order: np.ndarray, k: int, largest: bool, ordered: bool) -> np.ndarray:

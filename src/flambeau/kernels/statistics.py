@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
-from flambeau.kernels.reduce import HALF, Dim, amax, count_reduced, reduced_axes
+from flambeau.kernels.reduce import FEW, HALF, Dim, amax, count_reduced, reduced_axes
 from flambeau.kernels.sort import argsort_last, dense, sortable, take_last, unstable_order
 from flambeau.kernels.strides import normalize_dim
+from flambeau.kernels.sums import scalar
 
 
 def _widened(a: np.ndarray) -> np.ndarray:
@@ -30,6 +31,9 @@ def var_mean(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: boo
     Raises:
         RuntimeError: a is neither floating nor complex.
     """
+    if a.dtype.char in "fd" and a.size and a.ndim:
+        out, center = _plain_var_mean(a, dim, correction, keepdim)
+        return out, center if keepdim else center.reshape(out.shape)
     if a.dtype.kind in "biu":
         raise RuntimeError(f"std and var only support floating point and complex dtypes, got {a.dtype.name}")
     axes = reduced_axes(dim, a.ndim)
@@ -48,25 +52,33 @@ def var_mean(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: boo
             np.asarray(center, order="C").astype(a.dtype, copy=False))
 
 
+def _plain_var_mean(a: np.ndarray, dim: Dim, correction: float, keepdim: bool) -> tuple[np.ndarray, np.ndarray]:
+    """`var_mean` of some float32 or float64; the mean keeps its dimensions."""
+    axes = reduced_axes(dim, a.ndim)
+    n = count_reduced(a, axes)
+    center = np.add.reduce(a, axes, None, None, True)
+    center = np.divide(center, scalar(n, a.dtype), center)
+    deviation = np.subtract(a, center)
+    divisor = scalar(max(0.0, n - correction), a.dtype)
+    if axes is None and not keepdim:
+        deviation = deviation.ravel()
+        out = np.empty((), a.dtype)
+        np.dot(deviation, deviation, out)
+        return np.divide(out, divisor, out), center
+    np.multiply(deviation, deviation, deviation)
+    out = np.add.reduce(deviation, axes, None, None, keepdim)
+    if type(out) is not np.ndarray:
+        out = np.array(out)
+    out = np.divide(out, divisor, out)
+    if not center.flags.c_contiguous:
+        center = center.copy()
+    return out if out.flags.c_contiguous else out.copy(), center
+
+
 def var(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: bool = False) -> np.ndarray:
     """Return the variance over dim; see `var_mean`."""
     if a.dtype.char in "fd" and a.size and a.ndim:
-        axes = reduced_axes(dim, a.ndim)
-        n = count_reduced(a, axes)
-        center = np.add.reduce(a, axes, None, None, True)
-        center = np.divide(center, n, center)
-        deviation = np.subtract(a, center)
-        if axes is None and not keepdim:
-            deviation = deviation.ravel()
-            out = np.empty((), a.dtype)
-            np.dot(deviation, deviation, out)
-            return np.divide(out, max(0.0, n - correction), out)
-        np.multiply(deviation, deviation, deviation)
-        out = np.add.reduce(deviation, axes, None, None, keepdim)
-        if type(out) is not np.ndarray:
-            out = np.array(out)
-        out = np.divide(out, max(0.0, n - correction), out)
-        return out if out.flags.c_contiguous else out.copy()
+        return _plain_var_mean(a, dim, correction, keepdim)[0]
     return var_mean(a, dim, correction, keepdim)[0]
 
 
@@ -74,12 +86,16 @@ def std(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: bool = F
     """Return the standard deviation over dim; see `var_mean`."""
     if a.dtype.char in HALF:
         return np.asarray(np.sqrt(var(a.astype(np.float32), dim, correction, keepdim))).astype(a.dtype)
-    return np.asarray(np.sqrt(var(a, dim, correction, keepdim)))
+    variance = var(a, dim, correction, keepdim)
+    return np.sqrt(variance, variance)
 
 
 def std_mean(a: np.ndarray, dim: Dim = None, correction: float = 1, keepdim: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Return the standard deviation over dim, and the mean."""
-    return std(a, dim, correction, keepdim), var_mean(a, dim, correction, keepdim)[1]
+    if a.dtype.char in HALF:
+        return std(a, dim, correction, keepdim), var_mean(a, dim, correction, keepdim)[1]
+    variance, mean = var_mean(a, dim, correction, keepdim)
+    return np.sqrt(variance, variance), mean
 
 
 # Norms
@@ -186,11 +202,19 @@ def _median(name: str, a: np.ndarray, dim: int | None, keepdim: bool, skip_nan: 
 
 def median(a: np.ndarray) -> np.ndarray:
     """Return the lower median of the whole array; NaN if it has one or is empty."""
+    if 0 < a.size <= FEW and a.dtype.char in "fdli":
+        ordered = np.sort(a, None)      # NaN comes last
+        last = ordered[-1]
+        return np.array(ordered[(a.size - 1) // 2] if last == last else last)
     return _median("median", a, None, False, False)[0]
 
 
 def nanmedian(a: np.ndarray) -> np.ndarray:
     """Return the lower median of what is not NaN."""
+    if 0 < a.size <= FEW and a.dtype.char in "fd":
+        ordered = np.sort(a, None)
+        count = np.count_nonzero(ordered == ordered)
+        return np.array(ordered[max(count - 1, 0) // 2])
     return _median("median", a, None, False, True)[0]
 
 
