@@ -264,6 +264,16 @@ def test_levels_are_left_when_a_function_raises():
     assert flambeau.rand(2).shape == (2,)
 
 
+def test_parameters_can_be_made_of_mapped_tensors():
+    layer = flambeau.nn.Linear(3, 1, bias=False)
+
+    def f(x):
+        layer.weight = flambeau.nn.Parameter(x.unsqueeze(0))
+        return layer(flambeau.ones(3)).squeeze(0)
+
+    assert flambeau.vmap(f)(flambeau.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).tolist() == [6.0, 15.0]
+
+
 def test_an_empty_batch_gives_an_empty_result():
     assert flambeau.vmap(lambda x: (x * 2).sum())(flambeau.ones(0, 3)).shape == (0,)
 

@@ -49,6 +49,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         p = make_as(cls, None) if data._array is None else make_as(cls, array_of(data))
         if data._array is None:
             p._lazy, p._shape, p._dtype = data._lazy, data._shape, data._dtype
+        if data._array is None and hasattr(data._lazy, "operate"):      # in vmap: a batch of values, without a graph
+            p._lazy = data.detach()._lazy
+            return p
         p._inference = data._inference
         p._cell = data.detach()._cell
         p.requires_grad = requires_grad
