@@ -17,7 +17,6 @@ from flambeau.kernels import strides
 from flambeau.kernels.indexing import add_at
 from flambeau.kernels.strides import normalize_dim
 
-
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 
 
