@@ -109,6 +109,8 @@ def infer(op: Any, inputs: Any, params: Any) -> Any:
 
 def _check(op: Any, metas: list, params: Any, how: str) -> None:
     """Run the kernel on single elements (see `checked` in `_shapes`), so that it refuses what it refuses."""
+    if any(m is not None and m.size == 0 for m in metas[1:]):
+        return                  # an empty index or source is taken whatever its dimensions
     whole = how == "refuses empty" and metas[0].size == 0
     shapes = [None if m is None else m.shape if whole else (1,) * m.ndim for m in metas]
     _computed(op, [None if m is None else make(np.zeros(s, m.dtype)) for s, m in zip(shapes, metas, strict=True)], params)
