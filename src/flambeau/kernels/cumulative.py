@@ -10,6 +10,7 @@ import numpy as np
 
 from flambeau.kernels.strides import contiguous, normalize_dim
 
+_LARGE = 1 << 13
 _ACCUMULATE_IN = {"f": np.float64, "e": np.float32, "E": np.float32, "F": np.complex128}  # by dtype.char
 
 
@@ -58,6 +59,9 @@ def _extreme(ufunc: np.ufunc, name: str, a: np.ndarray, dim: int) -> tuple[np.nd
     if a.dtype.kind not in "iub":
         renewed |= np.isnan(a)
     n = a.shape[dim]
+    if dim == a.ndim - 1 and a.size >= _LARGE:      # each position as often as it stays the latest; the first is new
+        at = np.flatnonzero(renewed)
+        return values, np.repeat(at % n, np.diff(at, append=a.size)).reshape(a.shape)
     positions = np.arange(n).reshape((n,) + (1,) * (a.ndim - 1 - dim))
     return values, np.maximum.accumulate(np.where(renewed, positions, 0), dim)
 

@@ -44,8 +44,10 @@ def _by_blocks(ufunc: np.ufunc, finish: Callable) -> Callable[[np.ndarray, np.nd
         return ufunc(a, b) if found is None else finish(a, *found)
 
     def kernel(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        if a.dtype is not F32 or b.dtype is not F32 or a.size <= _FEW or (b.ndim and b.shape != a.shape):
+        if a.dtype is not F32 or b.dtype is not F32 or max(a.size, b.size) <= _FEW:
             return ufunc(a, b)
+        if a.shape != b.shape and b.ndim:
+            a, b = (np.ascontiguousarray(x) for x in np.broadcast_arrays(a, b))
         return in_blocks(part, a, b) if a.flags.forc else part(a, b)
 
     return kernel

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from .pointwise import select
+from .pointwise import elementwise, select
 
 __all__ = [
     "bce",
@@ -274,6 +274,7 @@ def bce_backward(g: np.ndarray, x: np.ndarray, target: np.ndarray) -> np.ndarray
     return (g * (x - target) / np.maximum((1 - x) * x, x.dtype.type(1e-12))).astype(dtype, copy=False)
 
 
+@elementwise
 def smooth_l1(x: np.ndarray, target: np.ndarray, beta: float) -> np.ndarray:
     """d^2 / (2 beta) where |d| < beta, else |d| - beta / 2, for d = x - target, elementwise."""
     d = np.abs(_wide(x) - _wide(target))
@@ -284,6 +285,7 @@ def smooth_l1(x: np.ndarray, target: np.ndarray, beta: float) -> np.ndarray:
     return select(np.asarray(d < beta), near, np.asarray(d - beta / 2)).astype(x.dtype, copy=False)
 
 
+@elementwise
 def smooth_l1_backward(g: np.ndarray, x: np.ndarray, target: np.ndarray, beta: float) -> np.ndarray:
     """Gradient in x: g d / beta where |d| < beta, else g sign(d). The target's is its negative."""
     d = _wide(x) - _wide(target)
@@ -294,6 +296,7 @@ def smooth_l1_backward(g: np.ndarray, x: np.ndarray, target: np.ndarray, beta: f
     return (_wide(g) * slope).astype(x.dtype, copy=False)
 
 
+@elementwise
 def huber(x: np.ndarray, target: np.ndarray, delta: float) -> np.ndarray:
     """d^2 / 2 where |d| < delta, else delta (|d| - delta / 2), for d = x - target, elementwise."""
     d = np.abs(_wide(x) - _wide(target))
@@ -303,6 +306,7 @@ def huber(x: np.ndarray, target: np.ndarray, delta: float) -> np.ndarray:
     return select(np.asarray(d <= delta), near, np.asarray(delta * (d - half * delta))).astype(x.dtype, copy=False)
 
 
+@elementwise
 def huber_backward(g: np.ndarray, x: np.ndarray, target: np.ndarray, delta: float) -> np.ndarray:
     """Gradient in x: g clip(d, -delta, delta). The target's is its negative."""
     d = _wide(x) - _wide(target)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from flambeau.kernels import strides
+from flambeau.kernels.pointwise import select
 
 
 def _check_mask(name: str, mask: np.ndarray) -> np.ndarray:
@@ -41,7 +42,8 @@ def masked_fill(a: np.ndarray, mask: np.ndarray, value: object) -> np.ndarray:
     mask = _check_mask("masked_fill", mask)
     if a.shape != mask.shape:
         strides.broadcast_shapes(a.shape, mask.shape)
-    return np.asarray(np.where(mask, np.asarray(value).astype(a.dtype), a), order="C")
+    choose = np.where if mask.size <= 4096 else select
+    return np.asarray(choose(mask, np.asarray(value).astype(a.dtype), a), order="C")
 
 
 def masked_scatter(a: np.ndarray, mask: np.ndarray, source: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from flambeau.kernels import strides
+from flambeau.kernels.pointwise import drop, keep
 from flambeau.kernels.strides import normalize_dim
 
 
@@ -14,6 +15,8 @@ def _triangle(name: str, a: np.ndarray, diagonal: int, lower: bool) -> np.ndarra
     if a.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got {a.ndim}")
     kept = np.tri(a.shape[-2], a.shape[-1], diagonal if lower else diagonal - 1, np.bool_)
+    if a.size > 4096 and a.dtype.kind in "iuf":
+        return (keep if lower else drop)(a, kept if a.ndim == 2 else np.broadcast_to(kept, a.shape))
     return np.where(kept if lower else ~kept, a, a.dtype.type(0))
 
 
@@ -32,16 +35,28 @@ def _check_sizes(name: str, row: int, col: int) -> None:
         raise RuntimeError(f"{name}: row and col must be non-negative, got {row} and {col}")
 
 
+def _stretches(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Row and column numbers of so many elements of each row from its first on."""
+    total = int(lengths.sum())
+    out = np.empty((2, total), np.int64)
+    out[0] = np.repeat(np.arange(len(lengths)), lengths)
+    starts = np.cumsum(lengths) - lengths
+    np.subtract(np.arange(total), np.repeat(starts - first, lengths), out[1])
+    return out
+
+
 def tril_indices(row: int, col: int, offset: int = 0) -> np.ndarray:
     """Return the row and column numbers (int64, shape (2, count)) of a lower triangle, row by row."""
     _check_sizes("tril_indices", row, col)
-    return np.stack(np.tri(row, col, offset, np.bool_).nonzero())
+    rows = np.arange(row)
+    return _stretches(np.zeros(row, np.int64), np.clip(rows + offset + 1, 0, col))
 
 
 def triu_indices(row: int, col: int, offset: int = 0) -> np.ndarray:
     """Return the row and column numbers (int64, shape (2, count)) of an upper triangle, row by row."""
     _check_sizes("triu_indices", row, col)
-    return np.stack((~np.tri(row, col, offset - 1, np.bool_)).nonzero())
+    first = np.clip(np.arange(row) + offset, 0, col)
+    return _stretches(first, col - first)
 
 
 def diag_embed(a: np.ndarray, offset: int = 0, dim1: int = -2, dim2: int = -1) -> np.ndarray:

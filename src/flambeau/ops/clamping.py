@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
 from flambeau.core.objects import TensorBase, dtype_of
-from flambeau.kernels.pointwise import keep, new, scalar
+from flambeau.kernels.pointwise import keep, limit, new, scalar
 from flambeau.kernels.promotion import check_fits
 
 from ._args import tensor
@@ -18,16 +19,17 @@ from ._shapes import elementwise
 
 
 def _low(a: np.ndarray, low: Any) -> np.ndarray:
-    return np.maximum(a, scalar(low, a.dtype))
+    return limit(a, low, math.inf) if a.dtype.char in "fd" else np.maximum(a, scalar(low, a.dtype))
+
+
+def _high(a: np.ndarray, high: Any) -> np.ndarray:
+    return limit(a, -math.inf, high) if a.dtype.char in "fd" else np.minimum(a, scalar(high, a.dtype))
 
 
 def _clamp(a: np.ndarray, low: Any, high: Any) -> np.ndarray:
     if low is None:
-        return np.minimum(a, scalar(high, a.dtype))
-    if high is None:
-        return np.maximum(a, scalar(low, a.dtype))
-    x = np.maximum(a, scalar(low, a.dtype), out=new(a))
-    return np.minimum(x, scalar(high, a.dtype), out=x)
+        return _high(a, high)
+    return _low(a, low) if high is None else limit(a, low, high, new(a))
 
 
 def _clamp_backward(g: np.ndarray, a: np.ndarray, low: Any, high: Any) -> np.ndarray:
@@ -53,7 +55,7 @@ CLAMP = primitive("clamp", _clamp, params=("min", "max"), scalars=("min", "max")
 CLAMP_MIN = primitive("clamp_min", _low, params=("min",), scalars=("min",), pointwise=True, same_dtype=True,
                       expr="max(self, min)", node="ClampMinBackward0",
                       self=lambda xp, g, self, min: xp.clamp_backward(g, self, min, None))
-CLAMP_MAX = primitive("clamp_max", lambda a, high: np.minimum(a, scalar(high, a.dtype)), params=("max",), scalars=("max",),
+CLAMP_MAX = primitive("clamp_max", _high, params=("max",), scalars=("max",),
                       pointwise=True, same_dtype=True, expr="min(self, max)", node="ClampMaxBackward0",
                       self=lambda xp, g, self, max: xp.clamp_backward(g, self, None, max))
 

@@ -9,7 +9,8 @@ import numpy as np
 from flambeau.core.apply import apply_n, constant
 from flambeau.core.objects import TensorBase, dtype_of, make, memory_of, shape_of
 from flambeau.kernels.casting import cast
-from flambeau.kernels.pointwise import BOOL, INT64, refuse, scalar, wide
+from flambeau.kernels.pointwise import BOOL, INT64, refuse, scalar, select
+from flambeau.kernels.pointwise import elementwise as elementwise_kernel
 from flambeau.kernels.promotion import check_fits
 
 from ._args import tensor
@@ -20,7 +21,14 @@ from ._shapes import elementwise
 # --------------------------------------------------------------------------------- where
 
 _where = getattr(np.where, "_implementation", np.where)       # without the look at __array_function__
-WHERE = primitive("where", _where, inputs=("condition", "self", "other"), pointwise=True, expr="condition ? self : other",
+_MANY = 1 << 12         # elements above which `select` is faster
+
+
+def _chosen(condition: np.ndarray, self: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return _where(condition, self, other) if condition.size <= _MANY else select(condition, self, other)
+
+
+WHERE = primitive("where", _chosen, inputs=("condition", "self", "other"), pointwise=True, expr="condition ? self : other",
                   self=lambda xp, g, condition: xp.keep(g, condition),
                   other=lambda xp, g, condition: xp.drop(g, condition))
 
@@ -88,22 +96,23 @@ public(op=WHERE, samples=_where_samples)(where)
 # --------------------------------------------------------------------------------- interpolation
 
 
-@wide
+@elementwise_kernel
 def _lerp(a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> np.ndarray:
     # from the nearer end, so that weight 0 gives a and weight 1 gives b exactly
     near = np.less(np.abs(weight), scalar(0.5, np.dtype(weight.real.dtype)))
     difference = b - a
-    return np.where(near, a + weight * difference, b - difference * (1 - weight)).astype(a.dtype)
+    first, second = np.asarray(a + weight * difference), np.asarray(b - difference * (1 - weight))
+    return select(np.asarray(near), first, second).astype(a.dtype, copy=False)
 
 
-@wide
+@elementwise_kernel
 def _lerp_number(a: np.ndarray, b: np.ndarray, weight: Any) -> np.ndarray:
     difference = np.asarray(b - a)
     if abs(weight) < 0.5:
         difference *= scalar(weight, a.dtype)
-        return a + difference
+        return np.add(a, difference, difference if difference.ndim else None)
     difference *= scalar(1 - weight, a.dtype)
-    return b - difference
+    return np.subtract(b, difference, difference if difference.ndim else None)
 
 
 LERP = primitive("lerp", _lerp, inputs=("self", "end", "weight"), pointwise=True, expr=KERNEL, node="LerpBackward1",
@@ -151,20 +160,22 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
 # --------------------------------------------------------------------------------- fused products
 
 
-@wide
+def _plus(a: np.ndarray, t: np.ndarray, value: Any) -> np.ndarray:
+    """a + value * t, in t's memory where it has the shape."""
+    if value != 1:
+        t *= scalar(value, a.dtype)
+    return np.add(a, t, t) if t.ndim and t.ndim >= a.ndim and t.dtype is a.dtype and np.broadcast_shapes(
+        a.shape, t.shape) == t.shape else a + t
+
+
+@elementwise_kernel
 def _addcmul(a: np.ndarray, b: np.ndarray, c: np.ndarray, value: Any) -> np.ndarray:
-    t = b * c
-    if value != 1:
-        t = t * scalar(value, a.dtype)
-    return a + t
+    return _plus(a, np.asarray(b * c), value)
 
 
-@wide
+@elementwise_kernel
 def _addcdiv(a: np.ndarray, b: np.ndarray, c: np.ndarray, value: Any) -> np.ndarray:
-    t = b / c
-    if value != 1:
-        t = t * scalar(value, a.dtype)
-    return a + t
+    return _plus(a, np.asarray(b / c), value)
 
 
 def _times(xp: Any, g: Any, value: Any) -> Any:
