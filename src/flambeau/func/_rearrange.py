@@ -99,7 +99,7 @@ def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Any:
     >>> rearrange(flambeau.zeros(2, 3, 4), "n c (h w) -> n (h c) w", h=2).shape
     torch.Size([2, 6, 2])
     """
-    t = tensor if isinstance(tensor, TensorBase) else state.public("stack")(tensor)
+    t: Any = tensor if isinstance(tensor, TensorBase) else state.public("stack")(tensor)
     sides = pattern.split("->")
     if len(sides) != 2:
         raise ValueError(f"Pattern must contain a single '->' separator: {pattern!r}")
