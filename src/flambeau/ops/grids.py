@@ -1,6 +1,7 @@
 """Images sampled at any places: grid_sample, and the places of an affine map, affine_grid.
 
-Both are composed of other operators, so that derivatives in the image and in the grid exist to any order.
+Both are composed of other operators, so that derivatives in the image and in the grid exist to any order; where none is
+asked for, grid_sample is one kernel.
 Source: Jaderberg et al., "Spatial transformer networks", arXiv:1506.02025.
 """
 
@@ -12,14 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.objects import array_of, dtype_of, make, shape_of
+from flambeau.core.apply import apply_n
+from flambeau.core.objects import array_of, dtype_of, make, requires, shape_of
 from flambeau.core.origin import warn_user
+from flambeau.core.state import grad_enabled, state
+from flambeau.kernels import grid_sample as kernel
 from flambeau.kernels.services import is_float
 
 from ._args import integer, tensor
 from ._lazy import is_meta, placed, standing_for
 from ._meta import Meta
-from ._record import call, public
+from ._record import KERNEL, call, primitive, public
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
@@ -159,10 +163,27 @@ def _taps(x: Any, size: int, mode: str, padding: str, align: bool) -> list[tuple
     return taps
 
 
+def _planned(input: Meta, grid: Meta, *_: Any) -> Meta:
+    return Meta((*input.shape[:2], *grid.shape[1:-1]), input.dtype)
+
+
+VALUES = primitive("grid_sample_values", kernel.grid_sample, inputs=("self", "grid"), params=("mode", "padding", "align"),
+                   promotes=False, differentiable=False, meta=_planned, expr=KERNEL)
+
+
+def _plain(input: Any, grid: Any, mode: str) -> bool:
+    """Whether one kernel may do it: no derivative is asked for."""
+    d = dtype_of(input)
+    return (mode != "bicubic" and (d is state.f32 or d is state.f64) and state.special == 0
+            and not (grad_enabled() and (requires(input) or requires(grid))))
+
+
 def _sample(input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
     shape = shape_of(input)
     if is_meta(input) or is_meta(grid):
         return standing_for([input, grid], Meta((*shape[:2], *shape_of(grid)[1:-1]), dtype_of(input)), "grid_sample")
+    if _plain(input, grid, mode):
+        return apply_n(VALUES, [input, grid], (mode, padding, align))
     inner = shape[2:]
     n, out_size = len(inner), shape_of(grid)[1:-1]
     # the grid's last axis is x, y(, z): the last dimension first
