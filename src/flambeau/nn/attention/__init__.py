@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
@@ -38,6 +39,8 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
 
 def __getattr__(name: str) -> Any:
     text = f"module '{__name__}' has no attribute '{name}'"
-    if name in ("flex_attention", "bias", "varlen", "experimental"):
+    if name in ("bias", "flex_attention"):
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in ("varlen", "experimental"):
         text += ": flambeau has no such attention. Use nn.functional.scaled_dot_product_attention with attn_mask."
     raise AttributeError(text)
