@@ -276,7 +276,7 @@ class Compare:
 
     >>> task = TaskSpec("f(x)", label="f", sub_label="small", description="mine")
     >>> print(Compare([Measurement(1, [2e-6, 2e-6], task)]))
-    [--- f ---]
+    [------ f -------]
                |  mine
     1 thread: --------
       small    |   2.0

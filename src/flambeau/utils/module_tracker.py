@@ -21,7 +21,7 @@ class ModuleTracker:
 
     >>> model = flambeau.nn.Sequential(flambeau.nn.Linear(1, 1))
     >>> with ModuleTracker() as tracker:
-    ...     handle = model[0].register_forward_hook(lambda *args: print(sorted(tracker.parents)))
+    ...     handle = model[0].register_forward_pre_hook(lambda *args: print(sorted(tracker.parents)))
     ...     _ = model(flambeau.ones(1))
     ['Global', 'Sequential', 'Sequential.0']
     """
