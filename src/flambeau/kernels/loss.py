@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from .pointwise import elementwise, select
+from .pointwise import elementwise, limit, select
 
 __all__ = [
     "bce",
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Optional = np.ndarray | None
-_LONG = np.dtype(np.int64).char
+_LONG, _UNSIGNED = np.dtype(np.int64).char, np.dtype(np.uint64)
 
 
 def _wide(x: np.ndarray) -> np.ndarray:
@@ -126,7 +126,11 @@ def _plain(x_shape: tuple[int, ...], char: str, target: np.ndarray, weight: Opti
     if (weight is not None or len(x_shape) != 2 or reduction == "none" or target.dtype.char != _LONG or target.ndim != 1
             or char not in "fd" or not 0 < len(target) == x_shape[0] or 0 <= ignore_index < x_shape[1]):
         return None
-    if np.maximum.reduce(target.view("u8")) >= x_shape[1]:      # ignored, or wrong
+    if len(target) <= 32:
+        labels = target.tolist()        # a few numbers are compared fastest in Python
+        if min(labels) < 0 or max(labels) >= x_shape[1]:        # ignored, or wrong
+            return None
+    elif np.maximum.reduce(target.view(_UNSIGNED)) >= x_shape[1]:
         return None
     return _starts(*x_shape) + target
 
@@ -281,6 +285,8 @@ def smooth_l1(x: np.ndarray, target: np.ndarray, beta: float) -> np.ndarray:
     if beta == 0:
         return d.astype(x.dtype, copy=False)
     beta = d.dtype.type(beta)
+    if beta == 1:
+        return huber(x, target, 1.0)
     near = d * d * (d.dtype.type(0.5) / beta)
     return select(np.asarray(d < beta), near, np.asarray(d - beta / 2)).astype(x.dtype, copy=False)
 
@@ -302,8 +308,9 @@ def huber(x: np.ndarray, target: np.ndarray, delta: float) -> np.ndarray:
     d = np.abs(_wide(x) - _wide(target))
     delta = d.dtype.type(delta)
     half = d.dtype.type(0.5)
-    near = half * d * d
-    return select(np.asarray(d <= delta), near, np.asarray(delta * (d - half * delta))).astype(x.dtype, copy=False)
+    # c (d - c / 2) for c = min(d, delta) is the same without a choice: d - d / 2 and the product by 1/2 are exact
+    c = np.asarray(np.minimum(d, delta)) if delta < 0 else limit(np.asarray(d), 0, float(delta))
+    return np.asarray((d - half * c) * c).astype(x.dtype, copy=False)
 
 
 @elementwise

@@ -42,7 +42,7 @@ def masked_fill(a: np.ndarray, mask: np.ndarray, value: object) -> np.ndarray:
     mask = _check_mask("masked_fill", mask)
     if a.shape != mask.shape:
         strides.broadcast_shapes(a.shape, mask.shape)
-    choose = np.where if mask.size <= 4096 else select
+    choose = np.where if a.size <= 4096 and mask.size <= 4096 else select
     return np.asarray(choose(mask, np.asarray(value).astype(a.dtype), a), order="C")
 
 
@@ -69,7 +69,7 @@ def nonzero(a: np.ndarray) -> np.ndarray:
     """Return the positions of nonzero elements, one a row: int64 of shape (count, ndim)."""
     if a.ndim == 0:
         return np.empty((1 if bool(a) else 0, 0), np.int64)
-    return np.stack(a.nonzero()).T      # stored by columns, as in PyTorch
+    return np.array(a.nonzero()).T      # stored by columns, as in PyTorch
 
 
 def nonzero_tuple(a: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from flambeau.kernels.pointwise import drop
 from flambeau.kernels.sort import sortable
 from flambeau.kernels.strides import normalize_dim, normalize_dims
 
@@ -24,6 +25,8 @@ _INT64 = np.dtype(np.int64)
 _BOOL = np.dtype(np.bool_)
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 FEW = 4096   # elements up to which a product with ones, or argmax, beats a reduction
+MANY = 1 << 15  # elements above which pieces are added by BLAS first
+_PIECE = 512
 _empty = np.empty
 _add_reduce = np.add.reduce
 
@@ -108,7 +111,7 @@ def sum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype |
     if dtype is None and (own is _FLOAT32 or own is _FLOAT64):
         if dim is None and not keepdim:
             out = _empty((), own)
-            _add_reduce(a, None, None, out)
+            _add_reduce(_partial(a) if a.size > MANY else a, None, None, out)
             return out
         if type(dim) is int and a.ndim > 1 and -a.ndim <= dim < a.ndim:
             if a.ndim == 2 and not keepdim and a.size <= 65536 and a.flags.c_contiguous:
@@ -132,9 +135,21 @@ def sum_all(a: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
         if n <= FEW and a.flags.c_contiguous:
             a.ravel().dot(_ones(n, own), out)             # BLAS: half the time of the reduction
             return out
-        _add_reduce(a, None, None, out)
+        _add_reduce(_partial(a) if n > MANY else a, None, None, out)
         return out
     return sum(a, None, False, dtype)
+
+
+def _partial(a: np.ndarray) -> np.ndarray:
+    """Sums of the pieces of a large array, by BLAS: a third of the time of a reduction, and as exact for short pieces."""
+    if not a.flags.c_contiguous:
+        if not a.flags.f_contiguous:
+            return a
+        a = a.T
+    flat = a.reshape(-1)
+    whole = a.size - a.size % _PIECE
+    sums = flat[:whole].reshape(-1, _PIECE).dot(_ones(_PIECE, a.dtype))
+    return sums if whole == a.size else np.append(sums, _add_reduce(flat[whole:]))
 
 
 def count_reduced(a: np.ndarray, axes: tuple[int, ...] | None) -> int:
@@ -185,7 +200,14 @@ def prod(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype 
     dtype = _sum_dtype(a) if dtype is None else np.dtype(dtype)
     if dtype != a.dtype and dtype.kind in "iub":
         a = a.astype(dtype)
-    return np.asarray(_reduce(np.multiply, a, reduced_axes(dim, a.ndim), dtype, keepdim), order="C")
+    axes = reduced_axes(dim, a.ndim)
+    if axes is None and a.size > MANY and a.flags.c_contiguous and dtype is a.dtype and dtype.char not in HALF:
+        whole = a.size - a.size % 64        # 64 products side by side, which do not wait for each other
+        flat = a.reshape(-1)
+        rows = np.multiply.reduce(flat[:whole].reshape(64, -1), 0)
+        out = np.asarray(np.multiply.reduce(rows) * np.multiply.reduce(flat[whole:]), dtype)
+        return out.reshape((1,) * a.ndim) if keepdim else out
+    return np.asarray(_reduce(np.multiply, a, axes, dtype, keepdim), order="C")
 
 
 def nansum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype | None = None) -> np.ndarray:
@@ -194,7 +216,9 @@ def nansum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtyp
     if a.dtype.kind == "c":
         raise RuntimeError("nansum on CPU does not support complex inputs: sum .real and .imag apart")
     if a.dtype.kind not in "biu":
-        a = np.where(np.isnan(a), a.dtype.type(0), a)
+        nan = np.asarray(np.isnan(a))
+        if nan.any():
+            a = drop(a, nan)
     return sum(a, dim, keepdim, dtype)
 
 
@@ -224,8 +248,8 @@ def _check_not_empty(name: str, a: np.ndarray, axes: tuple[int, ...] | None) -> 
         return
     if axes is None:
         raise RuntimeError(
-            f"{name}(): a tensor of no elements needs a reduction dim: "
-            "give the 'dim' argument."
+            f"{name}(): Expected reduction dim to be specified, for a tensor of no "
+            "elements: give the 'dim' argument."
         )
     for axis in axes:
         if a.shape[axis] == 0:
@@ -286,7 +310,7 @@ def _argument(name: str, a: np.ndarray, dim: int | None, keepdim: bool, greatest
         raise RuntimeError(f"{name}(): does not support {kind} input")
     if dim is None:
         if a.size == 0:
-            raise IndexError(f"{name}(): a tensor of no elements needs a reduction dim.")
+            raise IndexError(f"{name}(): Expected reduction dim to be specified, for a tensor of no elements.")
         out = _arg_last(np.ravel(a), 0, greatest)
         return out.reshape((1,) * a.ndim) if keepdim else out
     dim = normalize_dim(dim, a.ndim)

@@ -62,6 +62,9 @@ from flambeau.kernels.layout import (
     restride_bytes as restride_bytes,
 )
 from flambeau.kernels.layout import (
+    row_major as row_major,
+)
+from flambeau.kernels.layout import (
     storage_array as storage_array,
 )
 from flambeau.kernels.layout import (
@@ -97,9 +100,9 @@ def check_strided(shape: Shape, strides: Shape, start: int, itemsize: int, nbyte
     """Raise when a view with these strides, in elements, is not one of a storage of nbytes."""
     if len(shape) != len(strides):
         raise RuntimeError(f"as_strided: mismatch in length of strides and shape: {strides} against {shape}")
-    if any(step < 0 for step in strides):
+    if strides and min(strides) < 0:
         raise RuntimeError(f"as_strided: negative strides are not supported, got strides {list(strides)}")
-    if any(n < 0 for n in shape):
+    if shape and min(shape) < 0:
         raise RuntimeError(f"as_strided: negative sizes are not allowed, got {list(shape)}")
     if start < 0:
         raise RuntimeError(f"as_strided: invalid storage offset {start}: it must not be negative")
@@ -221,7 +224,7 @@ def reshape(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Return a under another shape: a view where `view` would give one, else a contiguous copy."""
     shape = tuple(shape)
     out = _try_view(a, shape)
-    return np.ascontiguousarray(a).reshape(shape) if out is None else out
+    return row_major(a).reshape(shape) if out is None else out
 
 
 def expand(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:

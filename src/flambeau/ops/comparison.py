@@ -134,6 +134,9 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
     return bool(isclose(input, other, rtol, atol, equal_nan).all())
 
 
+_FEW = 4096
+
+
 @public(samples=lambda t: [call(t(3, 4), t(3, 4))], differentiable=False, out=False)
 def equal(input: Any, other: Any) -> bool:
     """Whether two tensors have the same shape and the same elements.
@@ -148,7 +151,12 @@ def equal(input: Any, other: Any) -> bool:
     if a.dtype is not b.dtype:
         d = common_dtype(a, b, False, False)
         a, b = cast(a, d), cast(b, d)
-    return bool(np.equal(a, b).all())
+    if a.size > _FEW and a.flags.c_contiguous and b.flags.c_contiguous:
+        a, b = a.reshape(-1), b.reshape(-1)
+        if not np.array_equal(a[:_FEW], b[:_FEW]):      # most unequal ones differ early
+            return False
+    same = np.equal(a, b)
+    return bool(np.count_nonzero(same) == same.size if same.size <= 4096 else same.all())
 
 
 # --------------------------------------------------------------------------------- the larger, the smaller
