@@ -16,6 +16,7 @@ from flambeau.core.origin import warn_user
 from flambeau.kernels.services import is_float
 
 from ._args import integer, optional_integer, tensor
+from ._from_data import warn_once
 from ._lazy import is_meta
 from ._lazy import placed as constant_beside
 from ._pointwise import to_dtype
@@ -102,6 +103,9 @@ def stft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int 
     """
     a: Any = tensor(input, "stft")
     n, hop, width = _sizes("stft", n_fft, hop_length, win_length)
+    if window is None:
+        warn_once("stft", "A window was not provided: stft takes a rectangular one, whose edges smear the spectrum. Pass "
+                  "torch.hann_window(n_fft), or window=torch.ones(n_fft) to say that none is meant.")
     if center:
         if align_to_window is not None:
             raise RuntimeError("stft: align_to_window should only be set when center=False: a centred frame has its "
@@ -198,8 +202,8 @@ def istft(input: Any, n_fft: int, hop_length: int | None = None, win_length: int
     a: Any = tensor(input, "istft")
     n, hop, width = _sizes("istft", n_fft, hop_length, win_length)
     if window is None:
-        warn_user("A window was not provided: istft takes a rectangular one. Pass the window that stft was given, or "
-                  "window=torch.ones(n_fft) to say that it had none.")
+        warn_once("istft", "A window was not provided: istft takes a rectangular one. Pass the window that stft was given, "
+                  "or window=torch.ones(n_fft) to say that it had none.")
     if not _is_complex(a):
         raise RuntimeError("istft requires a complex-valued input tensor, as stft gives it with return_complex=True: "
                            f"input is {dtype_of(a).name}. Two real numbers become one with torch.view_as_complex")
