@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -307,3 +309,26 @@ def test_out_takes_its_own_dtype_and_the_new_shape() -> None:
     assert flambeau.zeros(2, 3, out=out) is out
     assert out.tolist() == [[0, 0, 0], [0, 0, 0]]
     assert flambeau.arange(3, out=out) is out and out.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("give", ["from_numpy", "as_tensor", "asarray", "tensor", "Tensor"])
+def test_unpickled_array_meets_other_tensors(give: str) -> None:
+    a = pickle.loads(pickle.dumps(np.arange(6.0, dtype=np.float32).reshape(2, 3)))
+    assert a.dtype is not np.dtype(np.float32), "NumPy makes a dtype object of its own for it"
+    x = getattr(flambeau, give)(a)
+    assert flambeau.nn.BatchNorm1d(3)(x).shape == (2, 3)
+    assert flambeau.nn.functional.conv1d(x[None], flambeau.ones(1, 2, 1)).tolist() == [[[3.0, 5.0, 7.0]]]
+    if give == "from_numpy":
+        x[0, 0] = 9
+        assert a[0, 0] == 9
+
+
+def test_longlong_array_is_int64() -> None:
+    x = flambeau.from_numpy(np.array([2, 0], np.longlong))
+    assert x.dtype is flambeau.int64 and flambeau.ones(3)[x].tolist() == [1.0, 1.0]
+    assert flambeau.nn.functional.cross_entropy(flambeau.zeros(2, 3), x).item() == pytest.approx(1.0986123)
+
+
+def test_copy_of_an_unpickled_tensor_meets_other_tensors() -> None:
+    x = copy.deepcopy(pickle.loads(pickle.dumps(flambeau.ones(2, 3))))
+    assert flambeau.nn.BatchNorm1d(3)(x).tolist() == [[0.0] * 3] * 2

@@ -357,3 +357,22 @@ def _runs(pid):
             return f.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+class Floats(Dataset):
+    def __init__(self, size):
+        self.size = size
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return flambeau.full((3, self.size), float(i)), np.float32(i)
+
+
+@pytest.mark.parametrize("size", [2, 40000], ids=["in the message", "in shared memory"])
+def test_batch_from_a_worker_meets_other_tensors(size):
+    norm, conv = flambeau.nn.BatchNorm1d(3), flambeau.nn.Conv1d(3, 1, 1)
+    for x, y in DataLoader(Floats(size), 2, num_workers=1):
+        assert norm(x).shape == (2, 3, size) and conv(x).shape == (2, 1, size)
+        assert flambeau.nn.functional.binary_cross_entropy(flambeau.full((2,), 0.5), y * 0).dtype is flambeau.float32

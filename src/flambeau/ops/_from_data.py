@@ -69,9 +69,14 @@ def from_data(data: Any, dtype: np.dtype | None) -> np.ndarray:
 
 
 def checked_array(a: np.ndarray) -> np.ndarray:
-    """a itself, if its dtype and byte order are ones that tensors have."""
-    if a.dtype in by_array_type and a.dtype.isnative:
-        return a
+    """a itself, if its dtype and byte order are ones that tensors have.
+
+    The dtype of an unpickled array, and of one of np.longlong, equals the one that kernels compare by `is`, but is
+    not the same object: then the result is a view with that object.
+    """
+    known = by_array_type.get(a.dtype)
+    if known is not None and a.dtype.isnative:
+        return a if a.dtype is known.array_type else a.view(known.array_type)
     if not a.dtype.isnative:
         raise ValueError(
             "The given numpy array has byte order different from this machine's. Convert it first: "

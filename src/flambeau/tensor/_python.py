@@ -46,7 +46,7 @@ def place(array: np.ndarray) -> tuple[np.ndarray, tuple, tuple, int]:
 
 def placed(owner: np.ndarray, dtype: np.dtype, shape: tuple, steps: tuple, offset: int) -> np.ndarray:
     """The array that `place` took apart."""
-    if owner.dtype == dtype and owner.shape == shape and owner.strides == steps and offset == 0:
+    if owner.dtype is dtype and owner.shape == shape and owner.strides == steps and offset == 0:
         return owner
     flat = strides.storage_array(owner)
     return np.ndarray(shape, dtype, flat, offset, steps)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.objects import array_of, make
+from flambeau.ops._from_data import checked_array
 from flambeau.tensor import Tensor
 from flambeau.tensor._python import attributes
 
@@ -76,7 +77,7 @@ def _view(segment: Any, shape: tuple, dtype: Any, offset: int, steps: tuple) -> 
 
 
 def _tensor(a: np.ndarray, requires_grad: bool) -> Any:
-    t: Any = make(a)
+    t: Any = make(checked_array(a))        # an unpickled dtype is another object
     if requires_grad:
         t.requires_grad_(True)
     return t
