@@ -169,3 +169,42 @@ def test_what_is_refused_says_what_to_do(module, name, words):
         found()
     with pytest.raises(NotImplementedError, match="a.data = b.data"):
         flambeau.utils.swap_tensors(flambeau.ones(1), flambeau.ones(1))
+
+
+def test_dictionaries_of_tensors_by_identity():
+    from flambeau.utils.weak import TensorWeakRef, WeakIdRef, WeakTensorKeyDictionary
+
+    a, b = flambeau.ones(2), flambeau.ones(2)
+    kept = WeakTensorKeyDictionary({a: 1})
+    kept[b] = 2
+    assert [kept[a], kept[b], len(kept), a in kept, 3 in kept] == [1, 2, 2, True, False]
+    other = kept.copy()
+    del kept[a]
+    assert list(kept.values()) == [2] and len(other) == 2
+    ref = TensorWeakRef(b)
+    assert ref() is b and WeakIdRef(b) == WeakIdRef(b) and WeakIdRef(a) != WeakIdRef(b)
+    del b
+    assert ref() is None and len(kept) == 0 and len(other) == 1
+
+
+def test_marks_of_hooks():
+    from flambeau.utils.hooks import unserializable_hook, warn_if_has_hooks
+
+    marked = unserializable_hook(lambda g: g)
+    assert marked.__torch_unserializable__
+    with pytest.raises(NotImplementedError, match="after loading"):
+        warn_if_has_hooks(flambeau.ones(1))
+
+
+def test_old_names_of_optimizers_attention_and_amp():
+    from flambeau.amp.autocast_mode import autocast_decorator
+    from flambeau.amp.grad_scaler import OptState
+    from flambeau.nn import attention
+    from flambeau.optim import _multi_tensor
+
+    assert _multi_tensor.AdamW is flambeau.optim.AdamW
+    params = attention.SDPAParams(None, None, None, None, 0.0, True, False)
+    assert params.is_causal and not attention.can_use_flash_attention(params)
+    assert [state.name for state in OptState] == ["READY", "UNSCALED", "STEPPED"]
+    product = autocast_decorator(flambeau.autocast("cpu"), lambda x: x @ x)
+    assert product(flambeau.ones(2, 2)).dtype is flambeau.bfloat16

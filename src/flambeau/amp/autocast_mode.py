@@ -232,6 +232,11 @@ class autocast:
         return inside
 
 
+def autocast_decorator(autocast_instance: autocast, func: Callable) -> Callable:
+    """func inside of a block of autocast."""
+    return autocast_instance(func)
+
+
 def _cast_arguments(value: Any, device_type: str, dtype: Any) -> Any:
     if isinstance(value, Tensor):
         eligible = value.is_floating_point() and value.device.type == device_type and value.dtype is not by_name["float64"]

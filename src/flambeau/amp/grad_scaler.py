@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,16 @@ from flambeau.autograd import no_grad
 from flambeau.core.objects import TensorBase, array_of, make
 from flambeau.core.origin import warn_user
 
-_READY, _UNSCALED, _STEPPED = 0, 1, 2
+
+class OptState(Enum):
+    """What the scaler has done with an optimizer in this iteration."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+_READY, _UNSCALED, _STEPPED = OptState
 
 
 class GradScaler:

@@ -32,6 +32,6 @@ __all__ = ["ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax"
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("swa_utils", "_functional"):        # swa_utils needs flambeau.nn, which others do not
+    if name in ("swa_utils", "_functional", "_multi_tensor"):        # swa_utils needs flambeau.nn, which others do not
         return importlib.import_module(f"{__name__}.{name}")
     raise no_attribute(__name__, name, __all__, f"Use one of {', '.join(n for n in __all__ if n[0].isupper())}.")

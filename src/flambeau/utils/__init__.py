@@ -9,7 +9,8 @@ from flambeau._unavailable import missing, no_attribute
 
 _SUBMODULES = ("_python_dispatch", "_pytree", "backend_registration", "benchmark", "bundled_inputs", "checkpoint",
                "collect_env", "cpp_extension", "data", "deterministic", "dlpack", "flop_counter", "hooks", "mkldnn",
-               "mobile_optimizer", "model_zoo", "module_tracker", "show_pickle", "tensorboard", "throughput_benchmark")
+               "mobile_optimizer", "model_zoo", "module_tracker", "show_pickle", "tensorboard", "throughput_benchmark",
+               "weak")
 
 __all__ = ["data", "hooks", "set_module"]
 
