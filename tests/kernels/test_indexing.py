@@ -160,7 +160,7 @@ def test_value_that_does_not_broadcast_is_refused():
         I.assign(a, I.parse_index(np.array([0, 1]), a.shape), np.zeros((3, 4), np.float32))
     with pytest.raises(RuntimeError, match="expanded size of the tensor"):
         I.assign(a, I.parse_index(0, a.shape), np.zeros(3, np.float32))
-    with pytest.raises(RuntimeError, match="dtypes match"):
+    with pytest.raises(RuntimeError, match="must have the same dtype"):
         I.index_put(a, (np.array([0]),), np.zeros(4))
 
 

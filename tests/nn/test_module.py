@@ -207,8 +207,8 @@ def test_parameters_and_buffers_by_isinstance(both):
 
 
 def test_names_that_are_lacking_say_what_to_do():
-    with pytest.raises(AttributeError, match="keep the floating-point layers"):
-        nn.quantized  # noqa: B018
+    with pytest.raises(AttributeError, match="keep the floating-point ones"):
+        nn.quantized.Linear  # noqa: B018
     with pytest.raises(AttributeError, match="Did you mean Linear"):
         nn.Linaer  # noqa: B018
     with pytest.raises(AttributeError, match="torch.nn.functional.reluu is not supported.*Did you mean relu"):

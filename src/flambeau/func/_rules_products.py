@@ -54,7 +54,7 @@ def bmm(call: Call) -> Any:
     n, m, p = shape_of(x)[1], shape_of(x)[2], shape_of(y)[3]
     if n != shape_of(y)[1] or shape_of(x)[3] != shape_of(y)[2]:
         raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{n}, {shape_of(x)[3]}] but got: "
+            f"Expected size for first two dimensions of batch2 tensor: [{n}, {shape_of(x)[3]}] but got: "
             f"[{shape_of(y)[1]}, {shape_of(y)[2]}].")
     out = state.ops.bmm(reshape(x, (call.size * n, *shape_of(x)[2:])), reshape(y, (call.size * n, *shape_of(y)[2:])))
     return reshape(out, (call.size, n, m, p))

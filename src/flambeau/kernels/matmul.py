@@ -113,7 +113,7 @@ def product_shape(name: str, a: tuple, b: tuple) -> tuple[int, ...]:
     if name == "bmm":
         if a[0] != b[0] or a[2] != b[1]:
             raise RuntimeError(
-                f"batch2 must begin with the dimensions [{a[0]}, {a[2]}] but got: [{b[0]}, {b[1]}]."
+                f"bmm: Expected size for first two dimensions of batch2 tensor: [{a[0]}, {a[2]}], not [{b[0]}, {b[1]}]."
             )
         return (*a[:2], b[2])
     if name == "linear":
@@ -282,9 +282,15 @@ def fused(name: str, product: Any) -> Any:
     """Return the kernel (a, x, y, beta, alpha) -> beta * a + alpha * product(x, y), rounded once."""
 
     def kernel(a: np.ndarray, x: np.ndarray, y: np.ndarray, beta: Any = 1, alpha: Any = 1) -> np.ndarray:
-        check_dtypes(name, x, y)
-        check_self(name, a, x)
-        p = np.asarray(product(wide(x), wide(y)))
+        d = a.dtype
+        if d is x.dtype and d is y.dtype and (d is F32 or d is F64):
+            p = product(x, y)
+            if type(beta) is type(alpha) is int and beta == alpha == 1 and a.shape == p.shape:
+                return np.add(a, p)
+        else:
+            check_dtypes(name, x, y)
+            check_self(name, a, x)
+            p = np.asarray(product(wide(x), wide(y)))
         out = _scaled(p, alpha, p.dtype)
         if beta != 0:
             try:

@@ -403,7 +403,7 @@ def index_reduce(
         RuntimeError, IndexError: as `index_add`; RuntimeError for an unknown reduction.
     """
     if reduce not in REDUCTIONS or reduce == "sum":
-        raise RuntimeError(f"index_reduce(): reduce must be prod, mean, amax or amin, not {reduce}.")
+        raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax, amin, not {reduce}.")
     return scatter_reduce(a, dim, index_grid(a, dim, index, source), source, reduce, include_self)
 
 

@@ -162,7 +162,7 @@ def _bmm(inputs: tuple, params: tuple) -> Any:
         raise not_supported("bmm", inputs)
     n, m, inner = shape_of(a)
     if shape_of(b)[0] != n or shape_of(b)[1] != inner:
-        raise RuntimeError(f"bmm: Expected size for first two dimensions of batch2 tensor to be: [{n}, {inner}] but got: "
+        raise RuntimeError(f"bmm: Expected size for first two dimensions of batch2 tensor: [{n}, {inner}] but got: "
                            f"{list(shape_of(b)[:2])}.")
     pattern, v = flat(a)
     which, row, column = pattern.indices
