@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+_MANY = 4096        # elements from which rows are worked one by one
+
 
 def _difference(a: np.ndarray, b: np.ndarray, k: int) -> np.ndarray:
     return a[..., :, None, k] - b[..., None, :, k]
@@ -35,6 +37,24 @@ def cdist(a: np.ndarray, b: np.ndarray, p: float, by_products: bool) -> np.ndarr
     if p == 2:
         return np.sqrt(out)
     return out if p in (0, 1, np.inf) else out ** (1 / p)
+
+
+def pdist(a: np.ndarray, p: float) -> np.ndarray:
+    """Return the p-norms of the differences of a's rows (P, M), of each pair once: (P (P - 1) / 2,).
+
+    One row is worked at a time, against those after it.
+    """
+    n, width = a.shape
+    if p != 2 or a.dtype.char not in "fd" or a.size < _MANY:
+        return cdist(a, a, p, False)[np.triu_indices(n, 1)]
+    out = np.empty(n * (n - 1) // 2, a.dtype)
+    start = 0
+    for i in range(n - 1):
+        d = a[i + 1:] - a[i]
+        stop = start + len(d)
+        np.vecdot(d, d, out=out[start:stop])
+        start = stop
+    return np.sqrt(out, out)
 
 
 def cdist_backward(g: np.ndarray, a: np.ndarray, b: np.ndarray, p: float, dist: np.ndarray) -> np.ndarray:

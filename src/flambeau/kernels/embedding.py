@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["embedding", "embedding_dense_backward"]
+__all__ = ["bag_sums", "embedding", "embedding_dense_backward"]
 
 
 def embedding(weight: np.ndarray, indices: np.ndarray) -> np.ndarray:
@@ -16,6 +16,27 @@ def embedding(weight: np.ndarray, indices: np.ndarray) -> np.ndarray:
     flat = indices.reshape(-1)
     _check(flat, weight.shape[0], indices)
     return weight.take(flat, axis=0, mode="clip").reshape(indices.shape + weight.shape[1:])
+
+
+_FEW = 1 << 12      # elements up to which the rows are taken and then added
+
+
+def bag_sums(weight: np.ndarray, indices: np.ndarray, bag: np.ndarray, n_bags: int) -> np.ndarray:
+    """Sums (n_bags, D) of the rows of weight (V, D) at indices (N,), whose bags (N,) are in ascending order.
+
+    Of many rows the sum is the product with a sparse matrix of ones: no row is copied.
+    """
+    _check(indices, weight.shape[0], indices)
+    if indices.size * weight.shape[1] > _FEW and weight.dtype.char in "fd":
+        from scipy.sparse import csr_array
+
+        starts = np.searchsorted(bag, np.arange(n_bags + 1))
+        ones = np.ones(indices.size, weight.dtype)
+        return csr_array((ones, indices, starts), shape=(n_bags, weight.shape[0])) @ np.ascontiguousarray(weight)
+    wide = np.dtype(np.float32) if weight.dtype.itemsize == 2 else weight.dtype
+    out = np.zeros((n_bags, weight.shape[1]), wide)
+    np.add.at(out, bag, weight.take(indices, axis=0).astype(wide, copy=False))
+    return out.astype(weight.dtype, copy=False)
 
 
 def _check(flat: np.ndarray, rows: int, indices: np.ndarray) -> None:

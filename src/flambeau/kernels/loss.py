@@ -305,12 +305,14 @@ def smooth_l1_backward(g: np.ndarray, x: np.ndarray, target: np.ndarray, beta: f
 @elementwise
 def huber(x: np.ndarray, target: np.ndarray, delta: float) -> np.ndarray:
     """d^2 / 2 where |d| < delta, else delta (|d| - delta / 2), for d = x - target, elementwise."""
-    d = np.abs(_wide(x) - _wide(target))
+    d = np.asarray(np.subtract(_wide(x), _wide(target)))
+    np.absolute(d, d)
     delta = d.dtype.type(delta)
     half = d.dtype.type(0.5)
     # c (d - c / 2) for c = min(d, delta) is the same without a choice: d - d / 2 and the product by 1/2 are exact
-    c = np.asarray(np.minimum(d, delta)) if delta < 0 else limit(np.asarray(d), 0, float(delta))
-    return np.asarray((d - half * c) * c).astype(x.dtype, copy=False)
+    c = np.asarray(np.minimum(d, delta)) if delta < 0 else np.asarray(limit(d, 0, float(delta)))
+    np.subtract(d, np.multiply(c, half), d)
+    return np.multiply(d, c, d).astype(x.dtype, copy=False)
 
 
 @elementwise

@@ -55,6 +55,15 @@ primitive("embedding_dense_backward", kernel.embedding_dense_backward, inputs=("
           grad=_backward_formula)
 
 
+BAG_SUMS = primitive(
+    "embedding_bag", lambda weight, indices, bag, n_bags, scale_grad_by_freq: kernel.bag_sums(weight, indices, bag, n_bags),
+    inputs=("weight", "indices", "bag"), params=("n_bags", "scale_grad_by_freq"), promotes=False, may_raise=True,
+    check_float=True, expr=KERNEL,
+    meta=lambda weight, indices, bag, n_bags, _: Meta((n_bags, weight.shape[1]), weight.dtype),
+    weight=lambda xp, g, weight_shape, indices, bag, scale_grad_by_freq: xp.embedding_dense_backward(
+        xp.embedding(g, bag, -1, False), indices, weight_shape[0], -1, scale_grad_by_freq))
+
+
 def _check(function: str, input: Any, weight: Any) -> None:
     tensor(input, function)
     tensor(weight, function, "weight", 2)
@@ -270,15 +279,18 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: float 
         kept = np.flatnonzero(values != padding)
         values, bag = values[kept], bag[kept]
         factors = None if factors is None else factors.index_select(0, make(kept))
-    if sparse:
-        rows = _with_sparse_gradient(weight, make(values), -1, scale_grad_by_freq)
+    if mode != "max" and factors is None and not sparse:
+        total = apply_n(BAG_SUMS, [weight, make(values), make(bag)], (n_bags, bool(scale_grad_by_freq)))
     else:
-        rows = apply_n(EMBEDDING, [weight, make(values)], (-1, bool(scale_grad_by_freq)))
-    if mode == "max":
-        return _maxima(rows, bag, n_bags)
-    if factors is not None:
-        rows = rows * factors.unsqueeze(1)
-    total = make(np.zeros((n_bags, shape_of(weight)[1]), dtype_of(weight))).index_add(0, make(bag), rows)
+        if sparse:
+            rows = _with_sparse_gradient(weight, make(values), -1, scale_grad_by_freq)
+        else:
+            rows = apply_n(EMBEDDING, [weight, make(values)], (-1, bool(scale_grad_by_freq)))
+        if mode == "max":
+            return _maxima(rows, bag, n_bags)
+        if factors is not None:
+            rows = rows * factors.unsqueeze(1)
+        total = make(np.zeros((n_bags, shape_of(weight)[1]), dtype_of(weight))).index_add(0, make(bag), rows)
     if mode == "sum":
         return total
     counts = np.maximum(np.bincount(bag, minlength=n_bags), 1).astype(dtype_of(weight))

@@ -282,8 +282,9 @@ def multilabel_margin_loss(input: Any, target: Any, size_average: bool | None = 
     inside = np.where(listed, labels, 0)
     chosen = np.zeros((n, c), bool)
     np.logical_or.at(chosen, (np.arange(n)[:, None], inside), listed)
-    pairs = listed[:, :, None] & ~chosen[:, None, :]
-    excess = (1 - scores.gather(1, make(inside)).unsqueeze(2) + scores.unsqueeze(1)).relu()
+    most = int(listed.sum(1).max(initial=1))        # of the columns, those with a label in some row
+    pairs = listed[:, :most, None] & ~chosen[:, None, :]
+    excess = (1 - scores.gather(1, make(np.ascontiguousarray(inside[:, :most]))).unsqueeze(2) + scores.unsqueeze(1)).relu()
     losses = excess.masked_fill(make(~pairs), 0).sum((1, 2)) / c
     if reduction != "none":
         return reduced(losses, reduction)

@@ -31,7 +31,7 @@ def _pairs(values: np.ndarray, n: int) -> np.ndarray:
 
 
 def _pdist(a: np.ndarray, p: float) -> np.ndarray:
-    return kernel.cdist(a, a, p, False)[np.triu_indices(len(a), 1)]
+    return kernel.pdist(a, p)
 
 
 def _pdist_backward(g: np.ndarray, a: np.ndarray, out: np.ndarray, p: float) -> np.ndarray:

@@ -164,8 +164,10 @@ def _plus(a: np.ndarray, t: np.ndarray, value: Any) -> np.ndarray:
     """a + value * t, in t's memory where it has the shape."""
     if value != 1:
         t *= scalar(value, a.dtype)
-    return np.add(a, t, t) if t.ndim and t.ndim >= a.ndim and t.dtype is a.dtype and np.broadcast_shapes(
-        a.shape, t.shape) == t.shape else a + t
+    if t.ndim and t.dtype is a.dtype and (a.shape == t.shape or t.ndim >= a.ndim and np.broadcast_shapes(
+            a.shape, t.shape) == t.shape):
+        return np.add(a, t, t)
+    return a + t
 
 
 @elementwise_kernel
@@ -231,6 +233,8 @@ def _operands(name: str, input: Any, tensor1: Any, tensor2: Any) -> list:
 
 def _checked(value: Any, like: Any, name: str) -> Any:
     d = dtype_of(like)
+    if type(value) is int and value == 1 and d.kind != "b":
+        return value
     if d.kind == "b":
         raise NotImplementedError(f'"{name}_cpu_out" not implemented for \'Bool\'. Convert the tensors, for example with '
                                   ".int().")
@@ -243,7 +247,8 @@ def _checked(value: Any, like: Any, name: str) -> Any:
 # --------------------------------------------------------------------------------- masked_fill
 
 def _filled(a: np.ndarray, mask: np.ndarray, value: Any) -> np.ndarray:
-    return np.asarray(np.where(mask, value, a), order="C")
+    many = a.size > _MANY or mask.size > _MANY
+    return np.asarray(select(mask, value, a) if many else np.where(mask, value, a), order="C")
 
 
 MASKED_FILL = primitive("masked_fill", lambda a, mask, value: _filled(a, mask, scalar(value, a.dtype)),
