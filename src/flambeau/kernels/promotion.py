@@ -164,7 +164,13 @@ def check_fits(value: Any, dtype: np.dtype) -> None:
     Raises:
         RuntimeError: value is outside the range of dtype, or complex for a real dtype.
     """
-    if dtype.kind == "b":
+    kind = dtype.kind
+    if type(value) is int:
+        if kind in "if" and -128 <= value <= 127:
+            return
+    elif type(value) is float and kind == "f" and -65504.0 <= value <= 65504.0:
+        return
+    if kind == "b":
         return
     if isinstance(value, (complex, np.complexfloating)):
         fits = dtype.kind == "c" or value.imag == 0

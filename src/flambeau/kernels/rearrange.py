@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,9 +12,20 @@ from flambeau.kernels.pointwise import drop, keep
 from flambeau.kernels.strides import normalize_dim
 
 
+@lru_cache(maxsize=64)
+def _outside(rows: int, columns: int, diagonal: int, lower: bool) -> np.ndarray:
+    """Which elements of a small matrix `tril` (lower) or `triu` sets to 0."""
+    below = np.tri(rows, columns, diagonal if lower else diagonal - 1, np.bool_)
+    return ~below if lower else below
+
+
 def _triangle(name: str, a: np.ndarray, diagonal: int, lower: bool) -> np.ndarray:
     if a.ndim < 2:
         raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got {a.ndim}")
+    if 0 < a.size <= 4096:
+        out = a.copy()
+        out[..., _outside(*a.shape[-2:], diagonal, lower)] = 0
+        return out
     kept = np.tri(a.shape[-2], a.shape[-1], diagonal if lower else diagonal - 1, np.bool_)
     if a.size > 4096 and a.dtype.kind in "iuf":
         return (keep if lower else drop)(a, kept if a.ndim == 2 else np.broadcast_to(kept, a.shape))
@@ -118,6 +130,18 @@ def as_strided_backward(
     return storage
 
 
+def _rolled(a: np.ndarray, shift: int, axis: int) -> np.ndarray:
+    """A copy, in row-major order, whose axis starts `shift` places later."""
+    n = a.shape[axis]
+    out = np.empty(a.shape, a.dtype)
+    if n:
+        shift %= n
+        before = (slice(None),) * axis
+        out[(*before, slice(shift, None))] = a[(*before, slice(0, n - shift))]
+        out[(*before, slice(0, shift))] = a[(*before, slice(n - shift, None))]
+    return out
+
+
 def roll(a: np.ndarray, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> np.ndarray:
     """Return a rolled along dims; without dims, the flattened array is rolled.
 
@@ -129,7 +153,7 @@ def roll(a: np.ndarray, shifts: int | Sequence[int], dims: int | Sequence[int] |
     if not all_shifts:
         raise RuntimeError("`shifts` required: roll() got no shift")
     if not axes and len(all_shifts) == 1:
-        return np.roll(np.ravel(a), all_shifts[0]).reshape(a.shape)
+        return _rolled(np.ravel(a), all_shifts[0], 0).reshape(a.shape)
     if len(all_shifts) != len(axes):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(all_shifts)}, dims: {len(axes)}")
     if a.ndim == 0:
@@ -138,7 +162,7 @@ def roll(a: np.ndarray, shifts: int | Sequence[int], dims: int | Sequence[int] |
         return a.copy()
     out = a
     for shift, axis in zip(all_shifts, axes, strict=True):
-        out = np.roll(out, shift, normalize_dim(axis, a.ndim))
+        out = _rolled(out, shift, normalize_dim(axis, a.ndim))
     return out.copy() if out is a or not out.flags.c_contiguous else out
 
 

@@ -235,8 +235,23 @@ def _known(t: TensorBase) -> np.ndarray:
     return array_of(t) if t._array is not None else np.zeros((1,) * len(shape_of(t)), dtype_of(t))
 
 
+def all_of_one_dtype(values: tuple) -> bool:
+    """Whether all are tensors, and none needs a cast to meet the others."""
+    d = None
+    for v in values:
+        if not isinstance(v, TensorBase):
+            return False
+        if d is None:
+            d = dtype_of(v)
+        elif dtype_of(v) is not d:
+            return False
+    return True
+
+
 def common(*values: Any, floating: bool = False) -> list[Any]:
     """Tensors and numbers as tensors of the dtype in which they meet; None stays."""
+    if all_of_one_dtype(values) and (not floating or is_float(dtype_of(values[0]))):
+        return list(values)
     given = [v for v in values if v is not None]
     tensors = [v for v in given if isinstance(v, TensorBase)]
     first = dtype_of(tensors[0])

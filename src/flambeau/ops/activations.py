@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.core.apply import apply1, apply2, apply_n
-from flambeau.core.inplace import apply_inplace
+from flambeau.core.inplace import apply_inplace, apply_inplace1
 from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
 from flambeau.core.op import Op, slot
 from flambeau.kernels import activations as kernel
@@ -132,7 +132,7 @@ def _run(op: Op, input: Any, params: tuple | None, inplace: bool, name: str) -> 
     if not isinstance(input, TensorBase):
         tensor(input, name)
     if inplace:
-        return apply_inplace(op, [input], params)
+        return apply_inplace1(op, input) if params is None else apply_inplace(op, [input], params)
     return apply1(op, input, params)
 
 

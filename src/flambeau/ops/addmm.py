@@ -113,6 +113,15 @@ ADDBMM = _family(
 
 
 def _call(op: Op, tensors: tuple, n_dims: tuple[int, int], beta: Any, alpha: Any) -> Any:
+    a, x, y = tensors
+    if not (type(beta) is type(alpha) is int and isinstance(a, TensorBase)
+            and isinstance(x, TensorBase) and len(shape_of(x)) == n_dims[0]
+            and isinstance(y, TensorBase) and len(shape_of(y)) == n_dims[1]):
+        _check(op, tensors, n_dims, beta, alpha)
+    return apply_n(op, [a, x, y], (beta, alpha))
+
+
+def _check(op: Op, tensors: tuple, n_dims: tuple[int, int], beta: Any, alpha: Any) -> None:
     for position, (name, x) in enumerate(zip(("input", *op.input_names[1:]), tensors, strict=True), 1):
         tensor(x, op.name, name, position)
     for name, x, n in zip(op.input_names[1:], tensors[1:], n_dims, strict=True):
@@ -128,7 +137,6 @@ def _call(op: Op, tensors: tuple, n_dims: tuple[int, int], beta: Any, alpha: Any
     for name, x in (("beta", beta), ("alpha", alpha)):
         if type(x) is not int and type(x) is not float and not isinstance(x, TensorBase) and not is_number(x):
             raise TypeError(f"{op.name}(): argument '{name}' must be Number, not {type(x).__name__}")
-    return apply_n(op, list(tensors), (beta, alpha))
 
 
 def _samples(*shapes: tuple) -> Callable:

@@ -6,6 +6,7 @@ nll_loss is linear in its input: it and its adjoint `nll_loss_backward` are each
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ def _nll_checked(name: str, input: Any, target: Any, weight: Any, reduction: str
     out = apply_n(NLL if n < 3 else NLL_2D, [input, target, weight], (reduction, ignore_index))
     if reduction == "mean":
         value = out._array
-        if value is not None and value != value:
+        if value is not None and math.isnan(value.item()):
             _warn_ignored(name, target, ignore_index)
     return out
 

@@ -162,8 +162,14 @@ def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
 # ------------------------------------------------------------------------------------- cross
 
 
+_NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
+
+
 def _cross(a: np.ndarray, b: np.ndarray, dim: int) -> np.ndarray:
     """The cross product along a dimension counted from the end."""
+    if a.size <= 4096 and b.size <= 4096:
+        products = np.multiply(a.take(_NEXT, dim), b.take(_LAST, dim))
+        return np.subtract(products, np.multiply(a.take(_LAST, dim), b.take(_NEXT, dim)), products)
     a, b = np.broadcast_arrays(a, b)
     x, y = np.moveaxis(a, dim, 0), np.moveaxis(b, dim, 0)
     out = np.empty(a.shape, np.result_type(a, b))
@@ -205,8 +211,9 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     d = one_dim(dim, len(a))
     if a[d] != 3 or b[d] != 3:
         raise RuntimeError(f"linalg.cross: inputs dimension {dim} must have length 3. Got {a[d]} and {b[d]}")
-    broadcast_shapes(tuple(a), tuple(b))
-    if dtype_of(input) != dtype_of(other):
+    if a != b:
+        broadcast_shapes(tuple(a), tuple(b))
+    if dtype_of(input) is not dtype_of(other):
         common = promote_types(dtype_of(input), dtype_of(other))
         input, other = (x if dtype_of(x) == common else ops.cast(x, common) for x in (input, other))
     return apply_n(CROSS, [input, other], (d - len(a),))
