@@ -83,8 +83,8 @@ def test_settings_can_be_set_and_restored():
 
 
 @pytest.mark.parametrize("call, words", [
-    (lambda f: f.jit.script(len), "run the function or module as it is"),
-    (lambda f: f.jit.trace(len, ()), "run the function or module as it is"),
+    (lambda f: f.jit.save(len, "f.pt"), "Python code is what is computed"),
+    (lambda f: f.jit.load("f.pt"), "Python code is what is computed"),
     (lambda f: f.onnx.export(None, (), "x"), "later version"),
     (lambda f: f.hub.load("a/b", "c"), "downloads nothing"),
     (lambda f: f.distributed.init_process_group("gloo"), "one process"),
@@ -256,3 +256,31 @@ def test_version_compares_as_the_followed_release_of_pytorch():
     assert flambeau.__version__.endswith("+flambeau." + flambeau.version.flambeau)
     packaging = pytest.importorskip("packaging.version")
     assert packaging.Version(flambeau.__version__) > packaging.Version("2.12.1")
+
+
+def test_scripted_and_traced_code_is_the_python_code():
+    """What PyTorch does with PYTORCH_JIT=0: libraries decorate with it at import."""
+    @flambeau.jit.script
+    def twice(x: flambeau.Tensor, n: int = 2) -> flambeau.Tensor:
+        return x * n
+
+    class Net(flambeau.jit.ScriptModule):
+        __constants__ = ["k"]
+
+        def __init__(self):
+            super().__init__()
+            self.k, self.lin = 3, flambeau.nn.Linear(2, 1)
+
+        @flambeau.jit.script_method
+        def forward(self, x):
+            return self.lin(x) * self.k
+
+    net = Net()
+    x = flambeau.ones(4, 2)
+    assert twice(x).sum().item() == 16
+    assert flambeau.jit.script(net) is net and flambeau.jit.trace(net, x) is net
+    assert flambeau.jit.trace(lambda x: x + 1, (x,))(x).sum().item() == 16
+    assert flambeau.jit.trace_module(net, {"forward": x}) is net
+    assert flambeau.equal(net(x), net.lin(x) * 3) and list(net.state_dict()) == ["lin.weight", "lin.bias"]
+    assert isinstance(net, flambeau.nn.Module) and isinstance(net, flambeau.jit.ScriptModule)
+    assert not isinstance(net.lin, flambeau.jit.ScriptModule)

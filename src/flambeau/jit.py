@@ -1,4 +1,7 @@
-"""`torch.jit`: TorchScript, which flambeau does not have. What only marks code for it is accepted."""
+"""`torch.jit` as PyTorch has it with PYTORCH_JIT=0: scripted and traced code is the Python code itself.
+
+There is no TorchScript: no graph to look at, no file of code to save or load.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ from collections.abc import Callable
 from typing import Any
 
 from ._unavailable import missing, refusal
+from .nn.modules.module import Module
 
 Final = typing.Final
-_RUN = "run the function or module as it is: its Python code is what is computed. Saved parameters go with state_dict()."
+_RUN = ("its Python code is what is computed, there is no graph and no file of it. Parameters are saved with "
+        "torch.save(module.state_dict(), path).")
 
 globals().update(missing(
-    __name__, "script trace trace_module script_method load save freeze optimize_for_inference fork wait CompilationUnit "
+    __name__, "load save freeze optimize_for_inference fork wait CompilationUnit "
     "jit_module_from_flatbuffer save_jit_module_to_flatbuffer run_frozen_optimizations export_opnames "
-    "last_executed_optimized_graph ScriptModule ScriptFunction RecursiveScriptModule TopLevelTracedModule TracedModule "
+    "last_executed_optimized_graph ScriptFunction RecursiveScriptModule TopLevelTracedModule TracedModule "
     "ONNXTracedModule Future", _RUN))
 
 
@@ -37,6 +42,44 @@ class ScriptWarning(Warning):
 
 class TracingCheckError(Exception):
     """A trace that does not repeat; never raised here."""
+
+
+class ScriptModule(Module):
+    """A base class of modules with script_method: an ordinary module."""
+
+    def __init__(self, arg: Any = None) -> None:
+        super().__init__()
+
+
+def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None,
+           example_inputs: Any = None) -> Any:
+    """obj itself, a function, module or class: Python runs what TorchScript would be made of.
+
+    >>> @flambeau.jit.script
+    ... def twice(x: flambeau.Tensor) -> flambeau.Tensor:
+    ...     return x + x
+    >>> twice(flambeau.ones(2))
+    tensor([2., 2.])
+    """
+    return obj
+
+
+def script_method(fn: Any) -> Any:
+    """fn itself."""
+    return fn
+
+
+def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """func itself, a function or module; it is not called.
+
+    A trace keeps the branches that the example took. Here each call takes its own.
+    """
+    return func
+
+
+def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    """mod itself; it is not called."""
+    return mod
 
 
 def is_scripting() -> bool:
