@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from flambeau.kernels import ties
+from flambeau.kernels.ranked import nth
 from flambeau.kernels.strides import normalize_dim
 
 RADIX = 1 << 15     # elements from which PyTorch sorts a vector of integers by their digits, which is stable
@@ -228,6 +229,10 @@ def kthvalue(a: np.ndarray, k: int, dim: int = -1, keepdim: bool = False) -> tup
     if a.dtype.kind in "cb":
         raise NotImplementedError(f"kthvalue is not implemented for {a.dtype.name}")
     moved = a.swapaxes(dim, -1)
+    found = nth(moved, k - 1)
+    if found is not None and (found[2] or moved.size > ties.LIMIT):     # with no equal elements to choose from
+        values, order = found[0].swapaxes(dim, -1), found[1].swapaxes(dim, -1)
+        return (dense(values), dense(order)) if keepdim else (dense(values.squeeze(dim)), dense(order.squeeze(dim)))
     stable = argsort_last(moved, False)
     order = np.array(stable[..., k - 1 : k], order="C")
     keys = sortable(moved)

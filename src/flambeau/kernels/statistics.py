@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from flambeau.kernels.ranked import nth
 from flambeau.kernels.reduce import FEW, HALF, Dim, amax, count_reduced, reduced_axes
 from flambeau.kernels.sort import argsort_last, dense, sortable, take_last, unstable_order
 from flambeau.kernels.strides import normalize_dim
@@ -185,8 +186,11 @@ def _median(name: str, a: np.ndarray, dim: int | None, keepdim: bool, skip_nan: 
     moved, dim = _last_axis(name, a, dim)
     if a.dtype.kind in "cb":
         raise NotImplementedError(f"{name} is not implemented for {a.dtype.name}")
-    order = argsort_last(moved, False)
     n = moved.shape[-1]
+    found = nth(moved, (n - 1) // 2)
+    if found is not None:
+        return _finish(found[0], a, dim, keepdim), _finish(found[1], a, dim, keepdim)
+    order = argsort_last(moved, False)
     if a.dtype.kind in "iu":
         place = np.full((*moved.shape[:-1], 1), (n - 1) // 2)
     else:
