@@ -284,3 +284,20 @@ def test_scripted_and_traced_code_is_the_python_code():
     assert flambeau.equal(net(x), net.lin(x) * 3) and list(net.state_dict()) == ["lin.weight", "lin.bias"]
     assert isinstance(net, flambeau.nn.Module) and isinstance(net, flambeau.jit.ScriptModule)
     assert not isinstance(net.lin, flambeau.jit.ScriptModule)
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"])
+def test_limits_of_eight_bit_floats(name):
+    assert repr(flambeau.finfo(getattr(flambeau, name))) == repr(torch.finfo(getattr(torch, name)))
+
+
+def test_names_that_libraries_import_are_there():
+    from flambeau._C import _TensorMeta
+    from flambeau.distributed import nn
+    from flambeau.serialization import MAP_LOCATION
+
+    assert isinstance(flambeau.Tensor, _TensorMeta) and MAP_LOCATION is not None
+    with pytest.raises(NotImplementedError, match="one process"):
+        nn.all_reduce(flambeau.ones(1))
+    with pytest.raises(TypeError):
+        flambeau.finfo(flambeau.float4_e2m1fn_x2)

@@ -9,6 +9,7 @@ from .tensor import Tensor as TensorBase
 from .tensor._torch_function import DisableTorchFunction, DisableTorchFunctionSubclass, _disabled_torch_function_impl
 
 _TensorBase = TensorBase
+_TensorMeta = type(TensorBase)
 
 __all__ = ["DisableTorchFunction", "DisableTorchFunctionSubclass", "Size", "TensorBase", "_TensorBase",
-           "_disabled_torch_function_impl", "device", "dtype"]
+           "_TensorMeta", "_disabled_torch_function_impl", "device", "dtype"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from flambeau._unavailable import missing, refusal
+from flambeau.core.dtype import Device
 
 from ._allowed import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from ._errors import CheckpointError, EmptyFileError, UnsafeGlobalError
@@ -18,6 +20,9 @@ __all__ = [
     "clear_safe_globals", "default_restore_location", "get_safe_globals", "get_unsafe_globals_in_checkpoint", "load",
     "safe_globals", "save",
 ]
+
+# what load takes as map_location, for annotations
+MAP_LOCATION = Callable[[Any, str], Any] | Device | str | dict[str, str] | None
 
 _INSTEAD = "files are written and read whole, in the byte order that they record, with storages on the CPU"
 globals().update(missing(

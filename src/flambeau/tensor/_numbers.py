@@ -36,11 +36,16 @@ class finfo:
             raise TypeError(f"torch.finfo() requires a floating point input type, not {d}. Use torch.iinfo to handle "
                             "integers.")
         real = d.to_real()
-        info: Any = ml_dtypes.finfo(real.array_type)
+        kind = getattr(ml_dtypes, real.name, None) if real.itemsize == 1 else real.array_type
+        if kind is None:
+            raise TypeError(f"torch.finfo() does not know the limits of {d}.")
+        info: Any = ml_dtypes.finfo(kind)
         self.bits = real.itemsize * 8
         self.eps, self.max, self.min = float(info.eps), float(info.max), float(info.min)
         self.tiny = self.smallest_normal = float(info.smallest_normal)
-        self.resolution = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-15}[real.name]
+        self.resolution = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-15}.get(real.name, 1.0)
+        if real.name == "float8_e5m2fnuz":
+            self.eps = 0.125        # as PyTorch has it; 0.25 is the distance
         self.dtype = real.name
 
     def __repr__(self) -> str:
