@@ -172,3 +172,13 @@ def test_names_of_operators():
     assert aten._softmax(flambeau.zeros(2), 0).tolist() == [0.5, 0.5]
     with pytest.raises(NotImplementedError, match=r"torch.ops.aten.nope: flambeau has no function"):
         aten.nope(1)
+
+
+def test_a_profiler_inside_leaves_the_count_whole():
+    model, x = flambeau.nn.Linear(8, 8), flambeau.randn(4, 8)
+    counter = FlopCounterMode(display=False)
+    with counter:
+        with flambeau.autograd.profiler.profile():
+            model(x).sum().backward()
+        model(x).sum().backward()
+    assert counter.get_total_flops() == 2 * 2 * (2 * 4 * 8 * 8)      # two steps: forward and the weight's gradient

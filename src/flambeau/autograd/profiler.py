@@ -173,6 +173,7 @@ class profile:
         self.function_events = EventList()
         self.local = threading.local()
         self.lock = threading.Lock()
+        self.outer: Any = None          # who watched the backward pass before: it goes on
 
     def __enter__(self) -> profile:
         if self.enabled:
@@ -180,14 +181,14 @@ class profile:
                 raise RuntimeError("Profiler is already enabled on this thread: profilers do not nest")
             _active.append(self)
             register(PROFILER, self._operator)
-            state.watch = self._node
+            self.outer, state.watch = state.watch, self._node
         return self
 
     def __exit__(self, *error: Any) -> None:
         if self.enabled:
             _active.remove(self)
             unregister(PROFILER, self._operator)
-            state.watch = None
+            state.watch = self.outer
             self.function_events.sort(key=lambda e: e.start)
 
     def begin(self, name: str, shapes: list | None = None) -> FunctionEvent:
@@ -225,6 +226,8 @@ class profile:
             self.end(event)
 
     def _node(self, node: Any, begins: bool) -> None:
+        if self.outer is not None:
+            self.outer(node, begins)
         if begins:
             self.begin(node.op.node_name)
         else:
