@@ -169,8 +169,9 @@ def gelu_backward(g: np.ndarray, a: np.ndarray, approximate: str) -> np.ndarray:
 def _sigmoid(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     out = np.negative(a, out)
     np.exp(out, out)
-    np.add(out, ONES[out.dtype], out)
-    return np.reciprocal(out, out)
+    one = ONES[out.dtype]
+    np.add(out, one, out)
+    return np.true_divide(one, out, out)        # half the time of np.reciprocal
 
 
 @steps

@@ -326,6 +326,22 @@ def _check_slice_dtype(name: str, a: np.ndarray, source: np.ndarray) -> None:
         )
 
 
+_MANY = 1 << 14         # elements from which rows are added by a sparse product
+
+
+def _add_rows(a: np.ndarray, index: np.ndarray, source: np.ndarray) -> np.ndarray:
+    """`index_add` of whole rows: the product with a sparse matrix that has a one for each row, added in their order."""
+    from scipy.sparse import csc_array
+
+    n = len(a)
+    rows = [source.reshape(len(source), -1)]
+    if a.any():             # the first row to be added everywhere is a's own
+        index, rows = np.concatenate([np.arange(n), index]), [a.reshape(n, -1), *rows]
+    values = np.ascontiguousarray(rows[0]) if len(rows) == 1 else np.concatenate(rows)
+    ones = csc_array((np.ones(len(index), a.dtype), index, np.arange(len(index) + 1)), shape=(n, len(index)))
+    return (ones @ values).reshape(a.shape)
+
+
 def index_add(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, alpha: object = 1) -> np.ndarray:
     """Return a copy of a with alpha * source's slices added at index along dim, repeats included.
 
@@ -342,6 +358,8 @@ def index_add(a: np.ndarray, dim: int, index: np.ndarray, source: np.ndarray, al
     _check_slices("index_add", a, dim, index, source)
     shape = a.shape or (1,)
     _check_range(index, shape[dim], dim, IndexError)
+    if dim == 0 and a.ndim > 1 and a.dtype.char in "fd" and source.size >= _MANY and a[0].size >= 16:
+        return _add_rows(a, index, source if alpha == 1 else source * np.asarray(alpha).astype(a.dtype))
     out = np.array(a, order="C")
     if source.size:
         values = source if alpha == 1 else source * np.asarray(alpha).astype(a.dtype)

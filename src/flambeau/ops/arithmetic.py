@@ -413,6 +413,8 @@ def _shift(ufunc: Any, kernel: str, fill: Any) -> Any:
         refuse(kernel, a, "bfVc")
         bits = a.dtype.itemsize * 8
         inside = (b >= 0) & (b < bits)      # elsewhere the processor's result is undefined
+        if inside.all():
+            return np.asarray(ufunc(a, b)).astype(a.dtype, copy=False)
         return np.where(inside, ufunc(a, np.where(inside, b, ZERO)), fill(a)).astype(a.dtype)
 
     ZERO = np.int8(0)

@@ -362,8 +362,9 @@ _expit: Any = None  # scipy.special.expit, or the four passes where there is no 
 def _logistic(a: np.ndarray, out: np.ndarray) -> np.ndarray:
     out = np.negative(a, out)
     np.exp(out, out)
-    np.add(out, ONES[out.dtype], out)
-    return np.reciprocal(out, out)
+    one = ONES[out.dtype]
+    np.add(out, one, out)
+    return np.true_divide(one, out, out)        # half the time of np.reciprocal
 
 
 def _sigmoid(a: np.ndarray) -> np.ndarray:
