@@ -55,23 +55,28 @@ def _new(
 
 
 def _like(
-    function: str, fill: Callable, source: Any, params: tuple, checks: Callable[[np.dtype], None], generator: Any,
-    dtype: Any, layout: Any, device: Any, requires_grad: bool, pin_memory: Any, memory_format: Any,
+    function: str, draw: Callable, fill: Callable, source: Any, params: tuple, checks: Callable[[np.dtype], None],
+    generator: Any, dtype: Any, layout: Any, device: Any, requires_grad: bool, pin_memory: Any, memory_format: Any,
 ) -> Any:
-    """A tensor in the memory order of another, filled by `fill(engine, array, *params)` in that order."""
+    """A tensor in the memory order of another, filled by `fill(engine, array, *params)` in that order.
+
+    In row-major order, `draw(engine, shape, *params, dtype)` makes it.
+    """
     if not isinstance(source, TensorBase):
         raise TypeError(f"{function}(): argument 'input' (position 1) must be Tensor, not {type(source).__name__}")
     check_options(layout, pin_memory)
-    checks(array_dtype(dtype, function) or dtype_of(source))
+    d = array_dtype(dtype, function) or dtype_of(source)
+    checks(d)
     if state.special != 0 and _mapped.creator:
-        d = array_dtype(dtype, function) or dtype_of(source)
-
         def drawn(size: tuple) -> Any:
             made = make(np.empty(size, d))
             _draw(fill, generator_of(generator, function), array_of(made), *params)
             return made
 
         return _mapped.creator[0](function, drawn, tuple(shape_of(source)))
+    a = source._array
+    if a is not None and device is None and memory_format is None and a.flags.c_contiguous:
+        return finish(_draw(draw, generator_of(generator, function), a.shape, *params, d), requires_grad)
     t = empty_like(source, dtype=dtype, device=device, memory_format=memory_format)
     if t._array is not None:
         _draw(fill, generator_of(generator, function), array_of(t), *params)
@@ -266,8 +271,8 @@ def rand_like(input: Any, *, generator: Generator | None = None, dtype: Any = No
     >>> flambeau.rand_like(flambeau.zeros(3))
     tensor([0.7576, 0.2793, 0.4031])
     """
-    return _like("rand_like", random.uniform_, input, (0.0, 1.0), _uniform_dtype, generator, dtype, layout, device,
-                 requires_grad, pin_memory, memory_format)
+    return _like("rand_like", random.uniform, random.uniform_, input, (0.0, 1.0), _uniform_dtype, generator, dtype, layout,
+                 device, requires_grad, pin_memory, memory_format)
 
 
 @public(method=False, out=False, differentiable=False, random=True, samples=_like_samples)
@@ -279,8 +284,8 @@ def randn_like(input: Any, *, generator: Generator | None = None, dtype: Any = N
     >>> flambeau.randn_like(flambeau.zeros(3))
     tensor([0.6614, 0.2669, 0.0617])
     """
-    return _like("randn_like", random.normal_, input, (0.0, 1.0), _normal_dtype, generator, dtype, layout, device,
-                 requires_grad, pin_memory, memory_format)
+    return _like("randn_like", random.normal, random.normal_, input, (0.0, 1.0), _normal_dtype, generator, dtype, layout,
+                 device, requires_grad, pin_memory, memory_format)
 
 
 @public(method=False, out=False, differentiable=False, random=True,
@@ -297,5 +302,6 @@ def randint_like(input: Any, *args: Any, low: Any = None, high: Any = None, gene
     tensor([5., 9., 4.])
     """
     first, last = _range("randint_like", args, low, high)
-    return _like("randint_like", random.randint_, input, (first, last), lambda d: check.integer_bounds(first, last, d),
-                 generator, dtype, layout, device, requires_grad, pin_memory, memory_format)
+    return _like("randint_like", random.randint, random.randint_, input, (first, last),
+                 lambda d: check.integer_bounds(first, last, d), generator, dtype, layout, device, requires_grad,
+                 pin_memory, memory_format)
