@@ -26,7 +26,8 @@ def _accumulate(ufunc: np.ufunc, a: np.ndarray, dim: int, dtype: np.dtype | None
     wide = _ACCUMULATE_IN.get(a.dtype.char)
     if wide is None:
         return ufunc.accumulate(a, dim)
-    return ufunc.accumulate(a, dim, wide).astype(dtype)
+    work = a.astype(wide)           # at once: the conversion of a few elements at a time costs as much as the sums
+    return ufunc.accumulate(work, dim, None, work).astype(dtype)
 
 
 def cumsum(a: np.ndarray, dim: int, dtype: np.dtype | None = None) -> np.ndarray:

@@ -281,7 +281,7 @@ def multilabel_margin_loss(input: Any, target: Any, size_average: bool | None = 
     listed = np.cumprod(labels >= 0, axis=1).astype(bool)
     inside = np.where(listed, labels, 0)
     chosen = np.zeros((n, c), bool)
-    np.logical_or.at(chosen, (np.arange(n)[:, None], inside), listed)
+    chosen[listed.nonzero()[0], labels[listed]] = True
     most = int(listed.sum(1).max(initial=1))        # of the columns, those with a label in some row
     pairs = listed[:, :most, None] & ~chosen[:, None, :]
     excess = (1 - scores.gather(1, make(np.ascontiguousarray(inside[:, :most]))).unsqueeze(2) + scores.unsqueeze(1)).relu()

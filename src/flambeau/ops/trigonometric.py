@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.kernels.pointwise import F32, F64, ONES, ZEROS, elementwise, new, refuse, scalar, wide
+from flambeau.kernels.pointwise import F32, F64, ONES, ZEROS, new, refuse, scalar, wide
 
 from ._pointwise import binary, binary_samples, fused, unary, unary_samples
 from ._record import KERNEL
@@ -98,18 +98,9 @@ def _arctan2(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.arctan2(a, b)
 
 
-@elementwise
-def _single_hypot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """In float64, whose squares do not overflow: three times as fast as the C library's function."""
-    x = np.square(a, dtype=np.float64)
-    x = np.add(x, np.square(b, dtype=np.float64))
-    out = np.sqrt(x, x).astype(np.float32)
-    return np.hypot(a, b) if np.isnan(out).any() else out       # of inf and nan it is inf
-
-
 def _hypot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     refuse("hypot_cpu", a, "biuc")
-    return _single_hypot(a, b) if a.dtype is F32 and b.dtype is F32 and a.ndim else np.hypot(a, b)
+    return np.hypot(a, b)
 
 
 binary("atan2", _arctan2, numbers=False, float_result=True, expr="atan2(self, other)", aliases=("arctan2",),
