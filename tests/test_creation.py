@@ -332,3 +332,10 @@ def test_longlong_array_is_int64() -> None:
 def test_copy_of_an_unpickled_tensor_meets_other_tensors() -> None:
     x = copy.deepcopy(pickle.loads(pickle.dumps(flambeau.ones(2, 3))))
     assert flambeau.nn.BatchNorm1d(3)(x).tolist() == [[0.0] * 3] * 2
+
+
+def test_ranges_and_random_numbers_go_to_the_device_of_the_context():
+    with flambeau.device("meta"):
+        made = [flambeau.arange(3), flambeau.linspace(0, 1, 3), flambeau.rand(2), flambeau.randint(3, (2,)),
+                flambeau.ones(2), flambeau.full((2,), 1.5)]
+    assert {t.device.type for t in made} == {"meta"}

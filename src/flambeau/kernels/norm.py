@@ -52,7 +52,9 @@ def _widen(dtype: np.dtype) -> np.dtype:
 
 def _as(array: Optional, dtype: np.dtype, *shape: int) -> Optional:
     """A parameter in the computing dtype and a shape that broadcasts; None stays None."""
-    return None if array is None else array.astype(dtype, copy=False).reshape(shape)
+    if array is None or array.dtype is dtype and array.shape == shape:
+        return array
+    return array.astype(dtype, copy=False).reshape(shape)
 
 
 # Rows that share statistics: layer, group, instance and RMS norms
@@ -133,9 +135,12 @@ def layer_norm(
             f"[*{''.join(f', {n}' for n in shape)}], but got input of size {list(x.shape)}"
         )
     dtype, size = _widen(x.dtype), prod(shape)
-    rows = x.astype(dtype, "C", copy=False).reshape(prod(lead), size)
+    rows = x if x.ndim == 2 and len(shape) == 1 and dtype is x.dtype and x.flags.c_contiguous else (
+        x.astype(dtype, "C", copy=False).reshape(prod(lead), size))
     xhat, mean, invstd = _normalise_rows(rows, eps)
     out = _affine(xhat, _as(weight, dtype, size), _as(bias, dtype, size))
+    if x.ndim == 2 and len(shape) == 1 and dtype is x.dtype:
+        return out, mean, invstd
     stats = lead + (1,) * len(shape)
     return out.reshape(x.shape).astype(x.dtype, copy=False), mean.reshape(stats), invstd.reshape(stats)
 

@@ -332,10 +332,11 @@ def permute(a: np.ndarray, dims: Sequence[int]) -> np.ndarray:
             f"permute: number of dimensions in the tensor input ({a.ndim}) does not match the length of the "
             f"desired ordering {list(dims)}"
         )
-    order = tuple(normalize_dim(d, a.ndim) for d in dims)
-    if len(set(order)) != len(order):
-        raise RuntimeError(f"permute: duplicate dims are not allowed, got {list(dims)}")
-    return a.transpose(order)
+    try:
+        return a.transpose(dims)
+    except (ValueError, TypeError):
+        order = [normalize_dim(d, a.ndim) for d in dims]        # says what is out of range
+        raise RuntimeError(f"permute: duplicate dims are not allowed, got {order}") from None
 
 
 def transpose(a: np.ndarray, dim0: int, dim1: int) -> np.ndarray:

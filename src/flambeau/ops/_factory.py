@@ -92,6 +92,9 @@ def filled(shape: tuple[int, ...], dtype: np.dtype, value: Any, device: Any, req
         return t
     if value is None:
         a = np.empty(shape, dtype)
+    elif type(value) is int and value == 1 or type(value) is float and dtype.kind == "f":
+        a = np.empty(shape, dtype)
+        a.fill(value)       # half the time of np.full
     elif value == 0 and type(value) is not complex:
         a = np.zeros(shape, dtype)
     else:

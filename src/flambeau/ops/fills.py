@@ -107,6 +107,8 @@ def ones(*args: Any, size: Any = None, out: Any = None, dtype: Any = None, layou
 
 
 def _number(value: Any, name: str) -> Any:
+    if type(value) is float or type(value) is int:
+        return value
     if isinstance(value, TensorBase):
         if value.numel() != 1 or shape_of(value):
             raise TypeError(f"{name}(): argument 'fill_value' must be Number, not Tensor of shape {list(shape_of(value))}")

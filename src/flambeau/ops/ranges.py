@@ -159,7 +159,7 @@ def arange(*args: Any, start: Any = 0, end: Any = None, step: Any = 1, out: Any 
     n = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if out is not None:
         return into(out, steps_of(start, step, n, target), "arange", d)
-    if device is not None and as_device(device) is META:
+    if as_device(device) is META:
         return filled((n,), target, None, device, requires_grad)
     return finish(steps_of(start, step, n, target), requires_grad)
 
@@ -266,7 +266,7 @@ def linspace(start: Any, end: Any, steps: Any = None, *, out: Any = None, dtype:
     first, last, n, d = _spaced("linspace", start, end, steps, out, dtype, layout, pin_memory)
     if out is not None:
         return into(out, spaced(first, last, n, d), "linspace", d if dtype is not None else None)
-    if device is not None and as_device(device) is META:
+    if as_device(device) is META:
         return filled((n,), d, None, device, requires_grad)
     return finish(spaced(first, last, n, d), requires_grad)
 

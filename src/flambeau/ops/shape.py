@@ -220,7 +220,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """
     shape = shape_of(tensor(input, "flatten"))
     n = len(shape)
-    first, last = one_dim(start_dim, n), one_dim(end_dim, n)
+    first = start_dim if type(start_dim) is int and 0 <= start_dim < n else one_dim(start_dim, n)
+    last = n - 1 if end_dim == -1 and n else one_dim(end_dim, n)
     if first > last:
         raise RuntimeError(f"flatten() has invalid args: start_dim cannot come after end_dim ({start_dim} and {end_dim})")
     if n == 0:

@@ -118,7 +118,7 @@ def permute(input: Any, *order: Any, dims: Any = None) -> Any:
             f"permute(): number of dimensions in the tensor input ({n}) does not match the length of the "
             f"desired ordering of dimensions {list(wanted)}"
         )
-    found = tuple(one_dim(d, n) for d in wanted)
+    found = tuple([one_dim(d, n) for d in wanted])
     if len(set(found)) != n:
         raise RuntimeError(f"permute(): duplicate dims are not allowed, got {list(wanted)}")
     return apply1(PERMUTE, input, (found,))
