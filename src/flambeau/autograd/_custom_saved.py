@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import weakref
 
-from flambeau.core.errors import inference_save_error, node_text
+from flambeau.core.errors import node_text
 from flambeau.core.objects import Node, Packed, TensorBase, cell_of, memory_of, remake, remake_as, requires
 from flambeau.core.origin import warn_user
-from flambeau.core.saved import check, pack, unpacked
+from flambeau.core.saved import check, pack, refuse_inference, unpacked
 from flambeau.core.state import grad_enabled, state
 from flambeau.core.views import grad_fn
 
@@ -26,7 +26,7 @@ class Saved:
 
     def __init__(self, t: TensorBase, node: Node, is_input: bool) -> None:
         if t._inference:
-            raise inference_save_error()
+            refuse_inference()
         own = t._node
         self.kind = OUTPUT if own is node else INPUT if is_input else INTERMEDIATE
         self.leaf = self.node = self.packed = self.array = self.cell = None

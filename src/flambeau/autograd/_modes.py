@@ -9,6 +9,7 @@ from typing import Any
 
 from flambeau.core import state as _state
 from flambeau.core.origin import warn_user
+from flambeau.core.state import local
 
 
 def is_grad_enabled() -> bool:
@@ -19,6 +20,21 @@ def is_grad_enabled() -> bool:
 def is_inference_mode_enabled() -> bool:
     """Whether this thread is in inference mode."""
     return _state.inference_enabled()
+
+
+class Recording:
+    """What torch.func does is recorded, whatever the modes around it; tensors made in inference mode count as constants."""
+
+    __slots__ = ("grad", "inference")
+
+    def __enter__(self) -> None:
+        self.grad, self.inference = _state.set_grad_enabled(True), _state.set_inference(False)
+        local.n_recording = getattr(local, "n_recording", 0) + 1
+
+    def __exit__(self, *error: Any) -> None:
+        local.n_recording -= 1
+        _state.set_inference(self.inference)
+        _state.set_grad_enabled(self.grad)
 
 
 class Mode:

@@ -112,7 +112,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         raise RuntimeError("make_dual(): the tensor carries a tangent at this level already: unpack_dual() it first")
     with off():
         dual = apply1(ALIAS[0], tensor)
-        if type(dual) is not type(tensor):
+        if type(dual) is not type(tensor) and not getattr(type(tensor), "_is_param", False):
             dual.__class__ = type(tensor)
     set_aligned(dual, tangent)
     return dual

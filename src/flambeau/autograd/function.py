@@ -165,8 +165,10 @@ def saved_tensors(node: Node) -> tuple:
     if node.freed:
         raise freed_error(node)
     kept = node.params["_custom"].saved
-    if not kept:
-        return ()
+    return _unpacked(node, kept) if kept else ()
+
+
+def _unpacked(node: Node, kept: list) -> tuple:
     out = []
     for i, s in enumerate(kept):
         if s is None:
@@ -180,11 +182,12 @@ def saved_tensors(node: Node) -> tuple:
 class Layout:
     """How the arguments of one call lie: how many, which are tensors, and what was saved of them."""
 
-    __slots__ = ("constants", "n_args", "positions", "saved")
+    __slots__ = ("constants", "forward", "n_args", "positions", "saved")
 
     def __init__(self, n_args: int, positions: list) -> None:
         self.n_args, self.positions = n_args, positions
         self.saved: list | None = None
+        self.forward: Any = None                  # what jvp needs, in a function that func.jvp runs
         self.constants: dict[int, tuple] = {}     # shape and dtype of outputs without gradient, by position
 
 
@@ -311,7 +314,10 @@ def _apply(cls: Any, args: tuple) -> Any:
         _save(node, attributes, to_save, args, outputs, results)
     if _custom_forward.any_tangent(args):
         _custom_forward.run_jvp(cls, ctx, args, results, dirty, single)
-    attributes.pop("saved_for_forward", None)
+    for_forward = attributes.pop("saved_for_forward", None)
+    if node is not None and cls.jvp is not Function.jvp and _custom_forward.pushing():
+        saved = None if for_forward is None else _kept(node, for_forward, args, outputs, results)
+        attributes["_custom"].forward = _custom_forward.Kept(args, saved)
     return results[0] if single else tuple(results)
 
 
@@ -355,8 +361,11 @@ def _check_dirty(cls: Any, dirty: tuple, outputs: list) -> None:
 
 
 def _save(node: Node, attributes: dict, to_save: Any, args: tuple, outputs: list, results: list) -> None:
-    if to_save is None:
-        return
+    if to_save is not None:
+        attributes["_custom"].saved = _kept(node, to_save, args, outputs, results)
+
+
+def _kept(node: Node, to_save: tuple, args: tuple, outputs: list, results: list) -> list:
     kept: list[Saved | None] = []
     inputs = {id(a) for a in args}
     renamed = {id(o): r for o, r in zip(outputs, results, strict=True)
@@ -370,12 +379,12 @@ def _save(node: Node, attributes: dict, to_save: Any, args: tuple, outputs: list
                             "other values as attributes of ctx.")
         else:
             kept.append(Saved(renamed.get(id(t), t), node, id(t) in inputs))
-    attributes["_custom"].saved = kept
+    return kept
 
 
 def release(node: Node) -> None:
     """Give up saved tensors."""
-    node.params["_custom"].saved = None
+    node.params["_custom"].saved = node.params["_custom"].forward = None
 
 
 def run_backward(node: Node, grads: list, create: bool) -> list:
@@ -393,6 +402,11 @@ def run_backward(node: Node, grads: list, create: bool) -> list:
                 if meta is not None:
                     grads[i] = _zeros(meta, known)
     ctx = cls._ctx_class(node, attributes)
+    forward = attributes["_custom"].forward
+    if forward is not None and _custom_forward.transposing():
+        saved = None if forward.saved is None else _unpacked(node, forward.saved)
+        found = _custom_forward.transpose(cls, node, ctx, forward, saved, grads)
+        return [found[i] for i in attributes["_custom"].positions]
     if cls.backward is not Function.backward and cls.vjp is not Function.vjp:
         raise RuntimeError("A custom Function has 'backward' or 'vjp' (two names of one thing), not both. You should only "
                            f"implement one of them: {cls.__name__} has both.")

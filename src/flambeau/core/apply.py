@@ -10,7 +10,6 @@ from typing import Any, Final, cast
 
 from mypy_extensions import i64
 
-from .errors import inference_save_error
 from .objects import (
     Cell,
     Node,
@@ -27,7 +26,7 @@ from .objects import (
     shape_of,
 )
 from .op import ALL_INPUTS_BIT, OUT, Op
-from .saved import save, save_output, save_outputs
+from .saved import refuse_inference, save, save_output, save_outputs
 from .state import grad_enabled, quiet, quiet1, quiet2, quiet3, quiet4, quiet5, state
 from .views import attach_view, set_edge
 
@@ -305,7 +304,7 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
                         n.s0 = a
                     else:
                         if ta._inference:
-                            raise inference_save_error()
+                            refuse_inference()
                         c = ta._cell
                         if c is None:
                             c = Cell()
@@ -318,7 +317,7 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
                         n.s1 = b
                     else:
                         if tb._inference:
-                            raise inference_save_error()
+                            refuse_inference()
                         c = tb._cell
                         if c is None:
                             c = Cell()

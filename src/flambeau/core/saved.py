@@ -51,6 +51,12 @@ def unpacked(s: Packed) -> TensorBase:
     return t
 
 
+def refuse_inference() -> None:
+    """Raise for a tensor of inference mode that is to be saved; to what torch.func records it is a constant."""
+    if getattr(local, "n_recording", 0) == 0:
+        raise inference_save_error()
+
+
 def save(n: Node, i: i64, value: Any) -> None:
     """Save input i: its array, its version cell and the stamp now.
 
@@ -62,7 +68,7 @@ def save(n: Node, i: i64, value: Any) -> None:
     array: Any = value
     if isinstance(value, TensorBase):
         if value._inference:
-            raise inference_save_error()
+            refuse_inference()
         p: Any = None
         if state.n_saved_hooks != 0:
             p = pack(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.autograd._modes import enable_grad
+from flambeau.autograd._modes import Recording
 from flambeau.core.objects import TensorBase
 
 from . import _pytree
@@ -63,7 +63,7 @@ def inputs(tree: Any, name: str) -> tuple[list, Any]:
 
 def called(func: Callable, args: tuple, kwargs: dict, has_aux: bool, name: str) -> tuple[Any, Any]:
     """(output, aux) of func, recorded."""
-    with enable_grad():
+    with Recording():
         out = func(*args, **kwargs)
     if not has_aux:
         return out, None

@@ -74,7 +74,7 @@ class _Context:
         self.__dict__["_kept"] = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Forward mode is by reverse mode twice under transforms."""
+        self.__dict__["_kept_for_forward"] = tensors
 
     def mark_non_differentiable(self, *tensors: Any) -> None:
         self.__dict__["_constant"] = tensors
@@ -98,6 +98,7 @@ class _Plan:
         self.outputs: list[bool] = []
         self.spec: Any = None
         self.saved: list[bool] = []
+        self.saved_forward: list[bool] | None = None
         self.context: Any = None
 
 
@@ -131,6 +132,10 @@ class Mapped(Function):
         kept = context.__dict__.pop("_kept", ())
         plan.saved = [_holds(t, level) for t in kept]
         ctx.save_for_backward(*[_inner(t, level) for t in kept])
+        for_forward = context.__dict__.pop("_kept_for_forward", None)
+        if for_forward is not None:
+            plan.saved_forward = [_holds(t, level) for t in for_forward]
+            ctx.save_for_forward(*[_inner(t, level) for t in for_forward])
         ctx.set_materialize_grads(context.__dict__.pop("_materialize", True))
         constant = context.__dict__.pop("_constant", ())
         if constant:
@@ -152,10 +157,32 @@ class Mapped(Function):
             leave(at)
 
 
+class MappedForward(Mapped):
+    """The same for a Function that has a `jvp`, which is mapped too."""
+
+    @staticmethod
+    def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+        """The outputs' tangents, with the batch in front where the outputs have it."""
+        plan = ctx.plan
+        at = enter(plan.level.size, plan.level.randomness)
+        try:
+            flags = plan.saved if plan.saved_forward is None else plan.saved_forward
+            plan.context.saved_tensors = tuple(_given(ctx.saved_tensors, flags, at))
+            found = plan.cls.jvp(plan.context, *_given(tangents, plan.inputs, at))
+            found = found if isinstance(found, tuple) else (found,)
+            made = tuple([t if t is None or not batched else unbatch_at(t, at)
+                          for t, batched in zip(found, plan.outputs, strict=True)])
+            return made if len(made) != 1 else made[0]
+        finally:
+            plan.context.saved_tensors = ()
+            leave(at)
+
+
 def _generated(cls: Any, args: tuple, level: VmapLevel) -> Any:
     plan = _Plan(cls, level, [_holds(a, level) for a in args])
     plan.shapes = [tuple(shape_of(a)) if isinstance(a, TensorBase) else None for a in args]
-    out = Mapped.apply(plan, *[_inner(a, level) for a in args])
+    kind = Mapped if cls.jvp is Function.jvp else MappedForward
+    out = kind.apply(plan, *[_inner(a, level) for a in args])
     return _pytree.unflatten(_given(out if isinstance(out, tuple) else (out,), plan.outputs, level), plan.spec)
 
 

@@ -92,10 +92,10 @@ def grad(func: Callable, argnums: Any = 0, has_aux: bool = False) -> Callable:
 class Pullback:
     """What vjp keeps: outputs, and the variables they are functions of."""
 
-    def __init__(self, func: Callable, primals: tuple, has_aux: bool) -> None:
+    def __init__(self, func: Callable, primals: tuple, has_aux: bool, writable: bool = False) -> None:
         name = "vjp(f, *primals)"
         leaves, self.in_spec = _arguments.inputs(primals, name)
-        self.variables = variables = Variables(leaves)
+        self.variables = variables = Variables(leaves, writable)
         given = _pytree.unflatten(variables.inputs(), self.in_spec)
         out, self.aux = _arguments.called(func, given, {}, has_aux, f"{name}, has_aux=True")
         self.outputs, self.out_spec = _arguments.tensors(out, f"{name}: expected f(*primals) to return only tensors")

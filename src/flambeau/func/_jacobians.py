@@ -25,7 +25,8 @@ def _basis(tensors: list) -> list:
     for t, n in zip(tensors, sizes, strict=True):
         block = np.zeros((total, n), dtype_of(t))
         block[start:start + n] = np.eye(n, dtype=dtype_of(t))
-        found.append(make(block.reshape(total, *shape_of(t))))
+        unit = make(block.reshape(total, *shape_of(t)))
+        found.append(unit if t.device.type == "cpu" else unit.to(t.device))
         start += n
     return found
 

@@ -10,24 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.autograd._modes import enable_grad
+from flambeau.autograd._custom_forward import Pushing, by_jvp
+from flambeau.autograd._modes import Recording
 from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.core.state import grad_enabled, state
 
 from . import _pytree
 from ._grad import Pullback
 from ._levels import full
-from ._watch import asks, pull, requires, shape, zeros
+from ._watch import asks, pull, requires, seed, shape, zeros
 
 
 class Pushforward:
     """The derivative of a function at primals, as a linear map of tangents."""
 
     def __init__(self, func: Callable, primals: tuple, has_aux: bool, name: str) -> None:
-        self.back = back = Pullback(func, primals, has_aux)
-        with enable_grad():
-            self.seeds = [zeros(t).requires_grad_() if state.is_float(dtype_of(t)) and requires(t) else None
-                          for t in back.whole]
+        with Pushing():
+            self.back = back = Pullback(func, primals, has_aux, writable=True)
+        with Recording(), by_jvp():
+            self.seeds = [seed(t) if state.is_float(dtype_of(t)) and requires(t) else None for t in back.whole]
             live = [(t, u) for t, u in zip(back.whole, self.seeds, strict=True) if u is not None]
             self.grads = pull([t for t, _ in live], [u for _, u in live], back.variables.watched, True)
 
@@ -78,6 +79,9 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
         raise RuntimeError(f"{name}: Expected primals and tangents to have the same python structure: there are "
                            f"{len(leaves)} primals and {len(directions)} tangents.")
     for p, t in zip(leaves, directions, strict=True):
+        for which, u in (("primal", p), ("tangent", t)):
+            if not state.is_float(dtype_of(u)):
+                raise ValueError(f"{name}: Expected {which} to be floating point or complex, but got: {u.dtype}")
         if shape(p) != shape(t):
             raise RuntimeError(
                 f"Trying to set a forward gradient that has a different size: the Tensor is of size {list(shape(p))} while "

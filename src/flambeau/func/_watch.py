@@ -10,15 +10,17 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.autograd import _tangents
+from flambeau.autograd._modes import Recording
 from flambeau.core.apply import apply1
 from flambeau.core.engine import run_backward
 from flambeau.core.errors import AutogradError
 from flambeau.core.objects import Node, TensorBase, array_of, dtype_of, edge, make, requires, shape_of
 from flambeau.core.op import slot
+from flambeau.core.saved import alias_of
 from flambeau.core.state import grad_enabled, set_grad_enabled, state
-from flambeau.core.views import grad_fn
+from flambeau.core.views import grad_fn, set_edge
 
-from ._levels import VmapLevel, from_full, full, is_batched, levels
+from ._levels import VmapLevel, from_full, full, is_batched, levels, wrap
 
 ALIAS = slot("alias")
 
@@ -30,14 +32,17 @@ class Variables:
         stack: the levels of vmap at the call.
         given: ordinary tensors, the inputs with all batches in front.
         watched: the same, as variables.
+        passed: what the function gets: the variables, or, where it may write into them, other tensors of their values.
         record: whether derivatives are themselves recorded where something asks.
     """
 
-    def __init__(self, inputs: list) -> None:
+    def __init__(self, inputs: list, writable: bool = False) -> None:
+        self.owner = Owner()
         self.stack: list[VmapLevel] = list(levels())
         self.record = grad_enabled()
         self.given: list[TensorBase] = []
         self.watched: list[Any] = []
+        self.passed: list[Any] = []
         for t in inputs:
             if not state.is_float(dtype_of(t)):
                 raise AutogradError(
@@ -46,12 +51,13 @@ class Variables:
             whole = full(t, self.stack)
             own = self.record and requires(whole)
             self.given.append(whole)
-            self.watched.append(_aliased(whole) if own else _leaf(whole))
+            self.watched.append(_successor(whole) if own else _leaf(whole, self.owner))
+            self.passed.append(_successor(self.watched[-1]) if own or writable else self.watched[-1])
         self.connected = any(self.record and requires(t) for t in self.given)
 
     def inputs(self) -> list:
         """What the function is called with."""
-        return [from_full(t, self.stack) for t in self.watched]
+        return [from_full(t, self.stack) for t in self.passed]
 
     def whole(self, t: TensorBase) -> Any:
         """An output of the function as an ordinary tensor."""
@@ -63,13 +69,42 @@ class Variables:
 
     def asks_more(self, outputs: list) -> bool:
         """Whether the outputs depend on something that a gradient is asked for outside of this transform."""
-        return self.record and (self.connected or _other_leaves(outputs, self.watched))
+        more = self.record and (self.connected or _other_leaves(outputs, self.watched))
+        self.owner.live = False
+        return more
 
 
-def _leaf(t: Any) -> Any:
-    own: TensorBase = t.detach()
-    own._rg = True
+class Owner:
+    """Whose variable a leaf is: while the transform's function runs, what is computed from it is asked for."""
+
+    __slots__ = ("live",)
+
+    def __init__(self, live: bool = True) -> None:
+        self.live = live
+
+
+def _leaf(t: Any, owner: Owner) -> Any:
+    own: Any = _cut(t) if _tangents.active() else t.detach()
+    own._rg, own._inference, own._variable_of = True, False, owner
     return own
+
+
+def seed(t: Any) -> Any:
+    """A variable of zeros like t, for a derivative in it that nobody else asks for."""
+    own = zeros(t)
+    own._rg, own._variable_of = True, Owner(live=False)
+    return own
+
+
+def _successor(t: TensorBase) -> TensorBase:
+    """A tensor over the same memory and with t as its history, yet no view of it: it may be written."""
+    if _tangents.active():
+        return _aliased(t)
+    node = alias_of(t)
+    set_edge(node, 0, t)
+    new: Any = t.detach()  # type: ignore[attr-defined]
+    new._node, new._nr, new._rg, new._inference = node, 0, True, False
+    return new
 
 
 def _aliased(t: Any) -> Any:
@@ -96,7 +131,8 @@ def _other_leaves(outputs: list, watched: list) -> bool:
             continue
         seen.add(id(e))
         if not isinstance(e, Node):
-            if id(e) not in stop:
+            owner = getattr(e, "_variable_of", None)
+            if id(e) not in stop and (owner is None or owner.live):
                 return True
             continue
         for i in range(int(e.n)):
@@ -126,19 +162,23 @@ def pull(outputs: list, seeds: list, watched: list, create: bool) -> list:
         roots = [o for o, _ in pairs]
         on_tensors = create or any(s._array is None for _, s in pairs)
         carried = [s if on_tensors else array_of(s) for _, s in pairs]
-        found = list(run_backward(roots, carried, True, create, watched, False))
+        if create:
+            with Recording():
+                found = list(run_backward(roots, carried, True, True, watched, False))
+        else:
+            found = list(run_backward(roots, carried, True, False, watched, False))
         if forced:
-            found = [g if g is None or g._array is None else _tangents.cut(g) for g in found]
+            found = [g if g is None else _cut(g) for g in found]
     return [zeros(t) if g is None else g for g, t in zip(found, watched, strict=True)]
 
 
 def zeros(t: Any) -> Any:
     """Zeros like an ordinary tensor."""
-    return make(state.xp.zeros_like(array_of(t)))
+    return state.ops.zeros_like(t) if t._array is None else make(state.xp.zeros_like(t._array))
 
 
 def ones(t: Any) -> Any:
-    return make(state.xp.ones_like(array_of(t)))
+    return state.ops.ones_like(t) if t._array is None else make(state.xp.ones_like(t._array))
 
 
 def released(t: Any, keep: bool) -> Any:
@@ -146,7 +186,16 @@ def released(t: Any, keep: bool) -> Any:
     if keep or not isinstance(t, TensorBase):
         return t
     found: Any = t
-    return found.detach() if asks(t) else t
+    if not asks(t):
+        return t
+    return _cut(found) if _tangents.active() else found.detach()
+
+
+def _cut(t: Any) -> Any:
+    """t without its graph, but with its tangent."""
+    if is_batched(t):
+        return wrap(_cut(t._lazy.inner), t._lazy.level)
+    return t.detach() if t._array is None else _tangents.cut(t)
 
 
 def shape(t: Any) -> tuple:
