@@ -208,3 +208,16 @@ def test_old_names_of_optimizers_attention_and_amp():
     assert [state.name for state in OptState] == ["READY", "UNSCALED", "STEPPED"]
     product = autocast_decorator(flambeau.autocast("cpu"), lambda x: x @ x)
     assert product(flambeau.ones(2, 2)).dtype is flambeau.bfloat16
+
+
+@pytest.mark.parametrize("d", [{}, {"a": 1, "b": [2]}])
+def test_parts_of_a_dict_as_libraries_take_them(d):
+    from torch.utils import _pytree as theirs
+
+    from flambeau.utils import _pytree as ours
+
+    assert ours._dict_flatten(d) == theirs._dict_flatten(d)
+    for tree in (ours, theirs):
+        pairs, context = tree._dict_flatten_with_keys(d)
+        assert [(k.key, v) for k, v in pairs] == list(d.items()) and context == list(d)
+        assert tree._dict_unflatten([v for _, v in pairs], context) == d

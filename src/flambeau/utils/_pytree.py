@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 PyTree = Any
+Context = Any
 KeyPath = tuple
 IsLeaf = Callable[[Any], bool] | None
 
@@ -105,8 +106,22 @@ def _register(cls: Any, flatten: Callable, unflatten: Callable, keys: Callable =
 _register(tuple, lambda t: (list(t), None), lambda parts, _: tuple(parts))
 _register(list, lambda t: (list(t), None), lambda parts, _: list(parts))
 _register(deque, lambda t: (list(t), t.maxlen), lambda parts, context: deque(parts, context))
-_register(dict, lambda d: (list(d.values()), list(d)), lambda parts, keys: dict(zip(keys, parts, strict=True)),
-          lambda keys, n: [MappingKey(k) for k in keys])
+
+
+# Libraries that register dicts of their own use these three.
+def _dict_flatten(d: dict) -> tuple[list, Context]:
+    return list(d.values()), list(d)
+
+
+def _dict_flatten_with_keys(d: dict) -> tuple[list, Context]:
+    return [(MappingKey(k), v) for k, v in d.items()], list(d)
+
+
+def _dict_unflatten(values: Iterable, context: Context) -> dict:
+    return dict(zip(context, values, strict=True))
+
+
+_register(dict, _dict_flatten, _dict_unflatten, lambda keys, n: [MappingKey(k) for k in keys])
 _register(OrderedDict, lambda d: (list(d.values()), list(d)), lambda parts, keys: OrderedDict(zip(keys, parts, strict=True)),
           lambda keys, n: [MappingKey(k) for k in keys])
 _register(defaultdict, lambda d: (list(d.values()), [d.default_factory, list(d)]), _default_dict,
