@@ -351,19 +351,26 @@ def prelu_backward(g: np.ndarray, a: np.ndarray, weight: np.ndarray) -> np.ndarr
     return select(np.greater(a, ZEROS[a.dtype]), g, g * weight)
 
 
+def _halves(a: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray]:
+    """The two halves of an axis of even length."""
+    before = (slice(None),) * (dim % a.ndim)
+    half = a.shape[dim] // 2
+    return a[(*before, slice(0, half))], a[(*before, slice(half, None))]
+
+
 @wide
 def glu(a: np.ndarray, dim: int) -> np.ndarray:
     floats("glu_cpu", a)
-    x, gate = np.split(a, 2, dim)
+    x, gate = _halves(a, dim)
     s = _sigmoid(gate, new(gate))
     return np.multiply(s, x, s)
 
 
 @wide
 def glu_backward(g: np.ndarray, a: np.ndarray, dim: int) -> np.ndarray:
-    x, gate = np.split(a, 2, dim)
+    x, gate = _halves(a, dim)
     out = np.empty_like(a)
-    left, right = np.split(out, 2, dim)
+    left, right = _halves(out, dim)
     s = _sigmoid(gate, new(gate))
     np.multiply(s, g, left)
     np.subtract(ONES[a.dtype], s, right)

@@ -60,6 +60,8 @@ def _stretches(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 def tril_indices(row: int, col: int, offset: int = 0) -> np.ndarray:
     """Return the row and column numbers (int64, shape (2, count)) of a lower triangle, row by row."""
     _check_sizes("tril_indices", row, col)
+    if row * col <= 4096:
+        return np.array((~_outside(row, col, offset, True)).nonzero())
     rows = np.arange(row)
     return _stretches(np.zeros(row, np.int64), np.clip(rows + offset + 1, 0, col))
 
@@ -67,6 +69,8 @@ def tril_indices(row: int, col: int, offset: int = 0) -> np.ndarray:
 def triu_indices(row: int, col: int, offset: int = 0) -> np.ndarray:
     """Return the row and column numbers (int64, shape (2, count)) of an upper triangle, row by row."""
     _check_sizes("triu_indices", row, col)
+    if row * col <= 4096:
+        return np.array((~_outside(row, col, offset, False)).nonzero())
     first = np.clip(np.arange(row) + offset, 0, col)
     return _stretches(first, col - first)
 

@@ -207,15 +207,16 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return make(np.zeros((*a.shape, num_classes), np.int64))
-    if a.min() < 0:
-        raise RuntimeError(f"Class values must be non-negative, got {int(a.min())}")
+    least, greatest = int(np.minimum.reduce(a, None)), int(np.maximum.reduce(a, None))
+    if least < 0:
+        raise RuntimeError(f"Class values must be non-negative, got {least}")
     if num_classes == -1:
-        num_classes = int(a.max()) + 1
-    elif a.max() >= num_classes:
-        raise RuntimeError(f"Class values must be smaller than num_classes: got {int(a.max())} with "
+        num_classes = greatest + 1
+    elif greatest >= num_classes:
+        raise RuntimeError(f"Class values must be smaller than num_classes: got {greatest} with "
                            f"num_classes={num_classes}")
     out = np.zeros((*a.shape, num_classes), np.int64)
-    np.put_along_axis(out, a[..., None], 1, -1)
+    out.reshape(-1)[np.arange(0, out.size, num_classes) + a.reshape(-1)] = 1
     return make(out)
 
 

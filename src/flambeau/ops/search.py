@@ -296,6 +296,9 @@ def unique_consecutive(input: Any, return_inverse: bool = False, return_counts: 
 def _isin(elements: np.ndarray, test_elements: np.ndarray, invert: bool) -> np.ndarray:
     if elements.dtype.kind == "V" or elements.dtype.name == "bfloat16":
         elements, test_elements = elements.astype(np.float32), test_elements.astype(np.float32)
+    if 0 < elements.size * test_elements.size <= 1024:
+        found = np.logical_or.reduce(elements[..., None] == test_elements.reshape(-1), -1)
+        return np.asarray(~found if invert else found)
     return np.asarray(np.isin(elements, test_elements, invert=invert))
 
 

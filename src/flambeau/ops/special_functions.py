@@ -97,15 +97,22 @@ def _trigamma(a: np.ndarray) -> np.ndarray:
     w = np.asarray(a.astype(np.float64))
     low = w < 0.5
     x = np.where(low, 1 - w, w)
-    value = np.zeros_like(x)
-    for _ in range(8):
-        value += 1 / (x * x)
-        x = x + 1
-    inverse = 1 / x
-    square = inverse * inverse
-    series = np.full_like(x, _BERNOULLI[-1])
-    for b in _BERNOULLI[-2::-1]:
-        series = series * square + b
+    if x.size <= 64:        # all steps at once
+        steps = x[..., None] + np.arange(8.0)
+        value = np.add.reduce(1 / (steps * steps), -1)
+        inverse = 1 / (x + 8)
+        square = inverse * inverse
+        series = np.asarray(np.power(square[..., None], np.arange(8)).dot(_BERNOULLI))
+    else:
+        value = np.zeros_like(x)
+        for _ in range(8):
+            value += 1 / (x * x)
+            x = x + 1
+        inverse = 1 / x
+        square = inverse * inverse
+        series = np.full_like(x, _BERNOULLI[-1])
+        for b in _BERNOULLI[-2::-1]:
+            series = series * square + b
     value += inverse + square * (0.5 + series * inverse)
     if low.any():
         value = np.where(low, (math.pi / np.sin(math.pi * w)) ** 2 - value, value)
