@@ -102,10 +102,23 @@ def det(a: np.ndarray) -> np.ndarray:
     return np.asarray(np.linalg.det(a)).astype(a.dtype, copy=False)
 
 
+_WELL = 1e4     # condition numbers below which an inverse is exact enough
+
+
 def cofactors(a: np.ndarray) -> np.ndarray:
     """det(a) times the inverse transposed, conjugated: also of singular matrices, by the singular value decomposition."""
-    u, s, vh = np.linalg.svd(a)
     n = a.shape[-1]
+    try:
+        inverse = np.linalg.inv(a)
+    except np.linalg.LinAlgError:
+        pass
+    else:       # of well-conditioned matrices, a tenth of the time
+        value = np.asarray(np.linalg.det(a))
+        limits = np.finfo(a.dtype)
+        condition = np.linalg.norm(a, 1, (-2, -1)) * np.linalg.norm(inverse, 1, (-2, -1))
+        if a.size and condition.max() < _WELL and (np.abs(value) > limits.tiny / limits.eps).all():
+            return (np.conj(value)[..., None, None] * adjoint(inverse)).astype(a.dtype, copy=False)
+    u, s, vh = np.linalg.svd(a)
     others = np.repeat(s[..., None, :], n, axis=-2)
     others[..., range(n), range(n)] = 1
     scale = np.prod(others, axis=-1) * np.conj(np.linalg.det(u) * np.linalg.det(vh))[..., None]

@@ -8,12 +8,13 @@ float16 and bfloat16 are computed in float32.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from math import prod
 
 import numpy as np
 
-from .pointwise import elementwise, limit, select
+from .pointwise import ONES, elementwise, limit, select
 
 __all__ = [
     "bce",
@@ -227,21 +228,23 @@ def nll_loss_backward(
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     # exp of minus the magnitude never overflows: 1 / (1 + e) or e / (1 + e)
-    e = np.exp(-np.abs(x))
-    return np.where(x >= 0, x.dtype.type(1), e) / (1 + e)
+    e = np.asarray(np.exp(-np.abs(x)))
+    return select(np.asarray(x >= 0), ONES[x.dtype], e) / (1 + e)
 
 
+@elementwise
 def bce_with_logits(x: np.ndarray, target: np.ndarray, pos_weight: Optional) -> np.ndarray:
     """Binary cross entropy of sigmoid(x), elementwise: (1 - t) x + (1 + (p - 1) t) softplus(-x)."""
     dtype = x.dtype
     x, target = _wide(x), _wide(target)
     # softplus(-x) without overflow
-    soft = np.log1p(np.exp(-np.abs(x))) + np.maximum(-x, x.dtype.type(0))
+    soft = np.log1p(np.exp(-np.abs(x))) + limit(-x, 0, math.inf)
     if pos_weight is not None:
         soft = soft * ((_wide(pos_weight) - 1) * target + 1)
     return ((1 - target) * x + soft).astype(dtype, copy=False)
 
 
+@elementwise
 def bce_with_logits_backward(g: np.ndarray, x: np.ndarray, target: np.ndarray, pos_weight: Optional) -> np.ndarray:
     """Gradient in x: g (sigmoid(x) - t), with pos_weight p: g ((1 + (p - 1) t) sigmoid(x) - p t)."""
     dtype = x.dtype

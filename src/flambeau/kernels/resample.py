@@ -126,6 +126,28 @@ def resample(x: np.ndarray, size: Sequence[int], mode: str, align: bool, scales:
     return np.array(out) if out is x else out.astype(x.dtype, copy=False)
 
 
+def _gather_repeats(g: np.ndarray, positions: np.ndarray, axis: int, length: int) -> np.ndarray:
+    """The sums of the elements of g along axis (negative) that came from one position each; positions ascend."""
+    starts = np.flatnonzero(np.diff(positions, prepend=-1))
+    counts = np.diff(starts, append=len(positions))
+    total = g.take(starts, axis=axis)
+    rest = (slice(None),) * (-1 - axis)
+    for k in range(1, int(counts.max(initial=1))):
+        reached = np.flatnonzero(counts > k)
+        part = g.take(starts[reached] + k, axis=axis)
+        if len(reached) == len(starts):
+            total += part
+        else:
+            total[(..., reached, *rest)] += part
+    if len(starts) == length:
+        return total
+    shape = list(g.shape)
+    shape[axis] = length
+    out = np.zeros(shape, g.dtype)
+    out[(..., positions[starts], *rest)] = total
+    return out
+
+
 def resample_backward(g: np.ndarray, shape: Sequence[int], mode: str, align: bool, scales: Sequence[float | None],
                       smooth: bool) -> np.ndarray:
     """Adjoint of `resample`: g (*, *size) to the input's shape. Its own gradient is `resample`."""
@@ -135,6 +157,10 @@ def resample_backward(g: np.ndarray, shape: Sequence[int], mode: str, align: boo
     for axis in range(-n, 0):
         size, length = out.shape[axis], shape[len(shape) + axis]
         if length == size and not align and scales[axis] in (None, 1.0):
+            continue
+        if mode.startswith("nearest"):
+            positions = _table(mode, length, size, align, scales[axis], smooth, dtype.char)[0][:, 0]
+            out = _gather_repeats(out, positions, axis, length)
             continue
         matrix = _matrix(mode, length, size, align, scales[axis], smooth, dtype.char)
         if axis == -1:
