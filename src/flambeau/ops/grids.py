@@ -1,12 +1,15 @@
 """Images sampled at any places: grid_sample, and the places of an affine map, affine_grid.
 
-Both are composed of other operators, so that derivatives in the image and in the grid exist to any order; where none is
-asked for, grid_sample is one kernel.
+Derivatives in the image and in the grid exist to any order. Where none is asked for, grid_sample is one kernel; in
+"bilinear" mode, `sample` at places in elements, and what leads there, else a composition.
 Source: Jaderberg et al., "Spatial transformer networks", arXiv:1506.02025.
 """
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Iterator
 from itertools import product
 from math import prod
 from typing import Any
@@ -23,7 +26,7 @@ from flambeau.kernels.services import is_float
 from ._args import integer, tensor
 from ._lazy import is_meta, placed, standing_for
 from ._meta import Meta
-from ._record import KERNEL, call, primitive, public
+from ._record import KERNEL, call, kernels, ops, primitive, public
 
 _MODES = ("bilinear", "nearest", "bicubic")
 _PADDINGS = ("zeros", "border", "reflection")
@@ -141,21 +144,33 @@ def _cubic_weights(t: Any) -> list[Any]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
+def _near(x: Any) -> np.ndarray:
+    """The values of x, with something far outside for what is no finite number."""
+    values = array_of(x)
+    return np.where(np.isfinite(values), np.clip(values, -2.0**30, 2.0**30), -100).astype(values.dtype)
+
+
+def _linear_taps(x: Any) -> list[tuple[np.ndarray, Any]]:
+    """The two neighbours of positions x along one axis, and their weights."""
+    base = np.floor(_near(x))
+    t = x - make(base)
+    first = base.astype(np.int64)
+    return [(first, 1 - t), (first + 1, t)]
+
+
 def _taps(x: Any, size: int, mode: str, padding: str, align: bool) -> list[tuple[np.ndarray, Any]]:
     """For each neighbour along one axis: (positions, whole; weights, or None for one)."""
     d = dtype_of(x)
     x = _in_elements(x, size, align)
     if mode != "bicubic":
         x = _padded(x, size, padding, align)
-    values = array_of(x)
-    values = np.where(np.isfinite(values), np.clip(values, -2.0**30, 2.0**30), -100).astype(d)
     if mode == "nearest":
-        return [(np.rint(values).astype(np.int64), None)]
-    base = np.floor(values)
+        return [(np.rint(_near(x)).astype(np.int64), None)]
+    if mode == "bilinear":
+        return _linear_taps(x)
+    base = np.floor(_near(x))
     t = x - make(base)
     first = base.astype(np.int64)
-    if mode == "bilinear":
-        return [(first, 1 - t), (first + 1, t)]
     taps = []
     for k, w in enumerate(_cubic_weights(t)):
         at = make((first + (k - 1)).astype(d))
@@ -178,6 +193,81 @@ def _plain(input: Any, grid: Any, mode: str) -> bool:
             and not (grad_enabled() and (requires(input) or requires(grid))))
 
 
+def _product(factors: list) -> Any:
+    """None of nothing."""
+    return functools.reduce(operator.mul, factors) if factors else None
+
+
+def _flat_index(corner: tuple, shape: tuple) -> tuple[Any, Any]:
+    """(for each place and channel the position in a flattened image of shape, int64 (N, C, places); the mask of places
+    outside it, None when there is none)."""
+    index = np.zeros(corner[0][0].shape, np.int64)
+    inside = np.ones(index.shape, bool)
+    for (at, _), size in zip(corner, shape[2:], strict=True):
+        inside &= (at >= 0) & (at < size)
+        index = index * size + np.clip(at, 0, size - 1)
+    where = np.broadcast_to(index.reshape(shape[0], 1, -1), (shape[0], shape[1], prod(index.shape[1:])))
+    return make(np.ascontiguousarray(where)), None if inside.all() else make(~inside[:, None])
+
+
+def _gathered(input: Any, where: Any, outside: Any, out_size: tuple) -> Any:
+    shape = shape_of(input)
+    values = input.reshape(*shape[:2], -1).gather(2, where).reshape(*shape[:2], *out_size)
+    return values if outside is None else values.masked_fill(outside, 0)
+
+
+# The derivatives of `sample` are kernels in an ordinary backward; with create_graph=True they are composed.
+
+
+def _neighbours(places: Any, shape: tuple) -> Iterator[tuple]:
+    """For each corner: (number of its tap along each axis, weights, position and mask as in `_flat_index`)."""
+    n = len(shape) - 2
+    axes = [list(enumerate(_linear_taps(places.select(-1, n - 1 - i)))) for i in range(n)]
+    for corner in product(*axes):
+        taps = tuple([tap for _, tap in corner])
+        yield [k for k, _ in corner], [w for _, w in taps], *_flat_index(taps, shape)
+
+
+def _composed_self(g: Any, places: Any, shape: tuple) -> Any:
+    total: Any = make(np.zeros((*shape[:2], prod(shape[2:])), dtype_of(g)))
+    for _, weights, where, outside in _neighbours(places, shape):
+        part = g * _product(weights).unsqueeze(1)
+        if outside is not None:
+            part = part.masked_fill(outside, 0)
+        total = total.scatter_add(2, where, part.reshape(*shape[:2], -1))
+    return total.reshape(shape)
+
+
+def _composed_places(g: Any, self: Any, places: Any) -> Any:
+    shape = shape_of(self)
+    found: list[Any] = [None] * (len(shape) - 2)
+    for numbers, weights, where, outside in _neighbours(places, shape):
+        share = (_gathered(self, where, outside, shape_of(g)[2:]) * g).sum(1)
+        for axis, number in enumerate(numbers):
+            part = _product([share, *weights[:axis], *weights[axis + 1:]])
+            part = part if number else -part
+            found[axis] = part if found[axis] is None else found[axis] + part
+    return ops.stack(found[::-1], len(shape) - 1)
+
+
+kernels.sample_backward_self, ops.sample_backward_self = kernel.sample_backward_self, _composed_self
+kernels.sample_backward_places, ops.sample_backward_places = kernel.sample_backward_places, _composed_places
+SAMPLE = primitive("grid_sample_at", kernel.sample, inputs=("self", "places"), promotes=False, meta=_planned, expr=KERNEL,
+                   node="GridSampler2DBackward0",
+                   self=lambda xp, g, places, self_shape: xp.sample_backward_self(g, places, self_shape),
+                   places=lambda xp, g, self, places: xp.sample_backward_places(g, self, places))
+
+
+def _places(grid: Any, size: tuple, padding: str, align: bool) -> Any:
+    """The places of a grid counted in elements, brought inside as the padding mode says."""
+    if padding == "zeros":
+        sizes = np.array(size[::-1], dtype_of(grid))
+        return (grid + 1) * make((sizes - 1) / 2) if align else ((grid + 1) * make(sizes) - 1) / 2
+    n = len(size)
+    return ops.stack([_padded(_in_elements(grid.select(-1, i), size[n - 1 - i], align), size[n - 1 - i], padding, align)
+                      for i in range(n)], n + 1)
+
+
 def _sample(input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
     shape = shape_of(input)
     if is_meta(input) or is_meta(grid):
@@ -186,22 +276,15 @@ def _sample(input: Any, grid: Any, mode: str, padding: str, align: bool) -> Any:
         return apply_n(VALUES, [input, grid], (mode, padding, align))
     inner = shape[2:]
     n, out_size = len(inner), shape_of(grid)[1:-1]
+    if mode == "bilinear" and (dtype_of(input) is state.f32 or dtype_of(input) is state.f64):
+        return apply_n(SAMPLE, [input, _places(grid, inner, padding, align)])
     # the grid's last axis is x, y(, z): the last dimension first
     axes = [_taps(grid.select(-1, n - 1 - i), inner[i], mode, padding, align) for i in range(n)]
-    flat = input.reshape(shape[0], shape[1], -1)
     total = None
     for corner in product(*axes):
-        index = np.zeros((shape[0], *out_size), np.int64)
-        inside = np.ones(index.shape, bool)
-        weight = None
-        for (at, w), size in zip(corner, inner, strict=True):
-            inside &= (at >= 0) & (at < size)
-            index = index * size + np.clip(at, 0, size - 1)
-            weight = w if weight is None else weight if w is None else weight * w
-        where = np.broadcast_to(index.reshape(shape[0], 1, -1), (shape[0], shape[1], prod(out_size)))
-        values = flat.gather(2, make(np.ascontiguousarray(where))).reshape(shape[0], shape[1], *out_size)
-        if not inside.all():
-            values = values.masked_fill(make(~inside[:, None]), 0)
+        where, outside = _flat_index(corner, shape)
+        values = _gathered(input, where, outside, out_size)
+        weight = _product([w for _, w in corner if w is not None])
         values = values if weight is None else values * weight.unsqueeze(1)
         total = values if total is None else total + values
     if mode == "nearest" and grid.requires_grad:       # linked: the derivative in the grid is zero, as in PyTorch
