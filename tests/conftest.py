@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 
 import flambeau
 import flambeau.nn
@@ -56,6 +55,8 @@ def outcome(fn: Callable, library: Any) -> tuple:
 
 @pytest.fixture
 def both() -> Callable:
+    import torch        # here: tests that have no need of PyTorch run without it
+
     def check(fn: Callable, tolerance: float = 1e-5) -> Any:
         """fn(library) gives the same value, or an error of the same kind, with both libraries."""
         expected, got = outcome(fn, torch), outcome(fn, flambeau)
