@@ -93,14 +93,17 @@ def _normalise_few(x: np.ndarray, ones: np.ndarray, count: np.ndarray, eps: np.n
     return xhat, mean[:, :1], invstd[:, :1]
 
 
-def _rows_backward(h: np.ndarray, xhat: np.ndarray, invstd: np.ndarray) -> np.ndarray:
-    """T(h, xhat) over rows (see the top of the file). h is only read: it may be the incoming gradient."""
+def _rows_backward(h: np.ndarray, xhat: np.ndarray, invstd: np.ndarray, out: Optional = None) -> np.ndarray:
+    """T(h, xhat) over rows (see the top of the file), in out if given, which may be xhat.
+
+    h is only read: it may be the incoming gradient.
+    """
     count = scalar(max(h.shape[1], 1), h.dtype)
     slope = row_dot(h, xhat)
     slope /= count
     mean = row_sum(h)
     mean /= count
-    gx = xhat * slope
+    gx = np.multiply(xhat, slope, out)
     np.subtract(h, gx, out=gx)
     gx -= mean
     gx *= invstd
@@ -159,14 +162,15 @@ def layer_norm_backward(
     dtype, size = _widen(x.dtype), prod(shape)
     g2 = g.astype(dtype, copy=False).reshape(-1 if size else 0, size)
     xhat = _centred(x.astype(dtype, copy=False).reshape(g2.shape), mean, invstd)
-    gx = gw = gb = None
-    if needs[0]:
-        h = g2 if weight is None else g2 * _as(weight, dtype, size)
-        gx = _rows_backward(h, xhat, invstd.astype(dtype, copy=False).reshape(-1, 1))
-        gx = gx.reshape(x.shape).astype(x.dtype, copy=False)
+    gx = gw = gb = h = None
     if needs[1]:
         like = x.dtype if weight is None else weight.dtype
-        gw = column_sum(g2 * xhat).reshape(shape).astype(like, copy=False)
+        h = g2 * xhat
+        gw = column_sum(h).reshape(shape).astype(like, copy=False)
+    if needs[0]:        # in the memory of xhat and of the product, which are done with
+        h = g2 if weight is None else np.multiply(g2, _as(weight, dtype, size), h)
+        gx = _rows_backward(h, xhat, invstd.astype(dtype, copy=False).reshape(-1, 1), xhat)
+        gx = gx.reshape(x.shape).astype(x.dtype, copy=False)
     if needs[2]:
         like = x.dtype if weight is None else weight.dtype
         gb = column_sum(g2).reshape(shape).astype(like, copy=False)

@@ -1,6 +1,6 @@
 """Softmax, log-softmax and log-sum-exp along one dimension, and their backward kernels.
 
-All subtract the row's maximum first. As in PyTorch, a row of -inf (or one holding +inf) is NaN under softmax
+All subtract the row's maximum first, but for softmax of moderate numbers. As in PyTorch, a row of -inf (or one holding +inf) is NaN under softmax
 and log-softmax, while logsumexp gives -inf (or +inf). float16 and bfloat16 are computed in float32.
 
 The backward kernels are written in the output, so differentiating them needs only pointwise operators, sums
@@ -11,19 +11,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from flambeau.kernels.sums import row_sum_everywhere, square_of_ones
+from flambeau.kernels.sums import row_sum, row_sum_everywhere, square_of_ones
 
 __all__ = ["log_softmax", "log_softmax_backward", "logsumexp", "softmax", "softmax_backward"]
 
 _vdot = getattr(np.vdot, "_implementation", np.vdot)      # without the look at __array_function__
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
+_MODERATE = 60.0        # exp of it and of its negative, and sums of them, are far from the limits of float32
 _FLOATS = "fd"  # dtype.char of float32 and float64: computed as they are
 
 
 def _sum_along(x: np.ndarray, dim: int) -> np.ndarray:
     """Sum along dim, in a shape that broadcasts to x's."""
-    if x.ndim == 2 and (dim == 1 or dim == -1):
-        return row_sum_everywhere(x)
+    if dim == x.ndim - 1 or dim == -1:
+        if x.ndim == 2:
+            return row_sum_everywhere(x)
+        if x.size > 4096 and x.flags.c_contiguous:
+            n = x.shape[-1]
+            return row_sum(x.reshape(-1, n)).reshape(*x.shape[:-1], 1)
     return np.add.reduce(x, dim, None, None, True)
 
 
@@ -48,8 +53,11 @@ def softmax(x: np.ndarray, dim: int) -> np.ndarray:
         return softmax(x.astype(np.float32), dim).astype(x.dtype)
     if x.size <= 1:
         return _of_one_or_none(x, 1)
-    out = np.subtract(x, np.maximum.reduce(x, dim, None, None, True))
-    np.exp(out, out)
+    if np.maximum.reduce(x, None) < _MODERATE and np.minimum.reduce(x, None) > -_MODERATE:
+        out = np.exp(x)         # two quick reductions of all instead of one along dim, and no subtraction
+    else:
+        out = np.subtract(x, np.maximum.reduce(x, dim, None, None, True))
+        np.exp(out, out)
     return np.divide(out, _sum_along(out, dim), out)
 
 
