@@ -89,14 +89,18 @@ def pool_output_size(
 
 
 @lru_cache(maxsize=4096)
-def _taps(axis: int, size: int, out: int, k: int, s: int, p: int, d: int) -> tuple[tuple[bool, tuple, tuple], ...]:
-    """For each tap that falls inside the input: (everywhere, where in the output, what it reads), along axis."""
-    found = []
+def _taps(axis: int, size: int, out: int, k: int, s: int, p: int, d: int) -> tuple[list[tuple], list[tuple[tuple, tuple]]]:
+    """What the taps read along axis: (of those inside the input in every window; of the others where there are any,
+    (where in the output, what is read))."""
+    whole, partial = [], []
     for t in range(k):
         slices = _tap_slices(size, out, t, s, p, d)
         if slices is not None:
-            found.append((slices[0] == slice(0, out), _at(axis, slices[0]), _at(axis, slices[1])))
-    return tuple(found)
+            if slices[0] == slice(0, out):
+                whole.append(_at(axis, slices[1]))
+            else:
+                partial.append((_at(axis, slices[0]), _at(axis, slices[1])))
+    return whole, partial
 
 
 _output_size = lru_cache(maxsize=1024)(pool_output_size)
@@ -133,8 +137,7 @@ def _max_along(x, axis, k, s, p, d, out):
 
 def _combine_along(x, axis, k, s, p, d, out, combine, start):
     """The taps of each window along axis, combined; start(dtype) is what no tap gives."""
-    taps = _taps(axis, x.shape[axis], out, k, s, p, d)
-    whole = [source for everywhere, _, source in taps if everywhere]
+    whole, partial = _taps(axis, x.shape[axis], out, k, s, p, d)
     if len(whole) > 1:
         total = combine(x[whole[0]], x[whole[1]])
         for source in whole[2:]:
@@ -145,11 +148,9 @@ def _combine_along(x, axis, k, s, p, d, out, combine, start):
         shape = list(x.shape)
         shape[axis] = out
         total = np.full(shape, start(x.dtype), x.dtype)
-    if len(whole) < len(taps):
-        for everywhere, at, source in taps:
-            if not everywhere:
-                target = total[at]
-                combine(target, x[source], out=target)
+    for at, source in partial:
+        target = total[at]
+        combine(target, x[source], out=target)
     return total
 
 
@@ -381,7 +382,11 @@ def _spread_along(g, axis, k, s, p, size):
     shape = list(g.shape)
     shape[axis] = size
     result = np.zeros(shape, g.dtype)
-    for _, source, at in _taps(axis, size, g.shape[axis], k, s, p, 1):
+    whole, partial = _taps(axis, size, g.shape[axis], k, s, p, 1)
+    for at in whole:
+        target = result[at]
+        np.add(target, g, out=target)
+    for source, at in partial:
         target = result[at]
         np.add(target, g[source], out=target)
     return result

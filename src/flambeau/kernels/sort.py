@@ -133,11 +133,13 @@ def topk(a: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if a.ndim == 0:  # for k = 0 too, as in PyTorch
         return a.copy(), np.zeros((), np.int64)
     moved = a.swapaxes(dim, -1)
-    if sorted and (k > 1 or length < 64) and 0 < a.size <= FEW:
-        order = argsort_last(moved, largest)[..., : k + 1]
-        best = take_last(moved, order)
-        if _all_different(best):
-            return dense(best[..., :k].swapaxes(dim, -1)), dense(order[..., :k].swapaxes(dim, -1))
+    if sorted and (k > 1 or length < 64) and 0 < a.size <= FEW and a.dtype.char in "fd":
+        keys = np.negative(moved) if largest else moved.copy()
+        order = keys.argsort(-1)[..., :k]
+        keys.sort(-1)
+        if _all_different(keys[..., : k + 1]) and keys[..., -1].max() <= np.inf:      # and no NaN, which comes last
+            best = keys[..., :k]
+            return dense((-best if largest else best).swapaxes(dim, -1)), dense(order.swapaxes(dim, -1))
     if k == 1 and moved.size:
         keys = sortable(moved)
         order = (keys.argmax(axis=-1) if largest else _argmin_nan_last(keys))[..., None]
@@ -154,9 +156,8 @@ FEW = 4096
 
 
 def _all_different(ordered: np.ndarray) -> bool:
-    """Whether sorted rows have no equal neighbours and no NaN."""
-    return not np.count_nonzero(ordered[..., 1:] == ordered[..., :-1]) and (
-        np.count_nonzero(ordered == ordered) == ordered.size)
+    """Whether sorted rows have no equal neighbours."""
+    return not np.count_nonzero(ordered[..., 1:] == ordered[..., :-1])
 
 
 def _as_selected(keys: np.ndarray, order: np.ndarray, k: int, largest: bool, ordered: bool) -> np.ndarray:

@@ -413,6 +413,8 @@ def diagonal(a: np.ndarray, offset: int = 0, dim1: int = 0, dim2: int = 1) -> np
     start = 0
     if length:
         start = offset * strides[second] if offset >= 0 else -offset * strides[first]
+    if len(shape) == 2:
+        return restride_bytes(a, (length,), (strides[0] + strides[1],), start)
     kept = [d for d in range(a.ndim) if d != first and d != second]
     new_shape = (*[shape[d] for d in kept], length)
     new_strides = (*[strides[d] for d in kept], strides[first] + strides[second])
