@@ -16,6 +16,7 @@ from flambeau.core.state import bump_ambient, state
 
 from . import strides
 from .casting import BFLOAT16, cast
+from .operand_order import follow
 from .pointwise import half_number, is_half
 from .promotion import constant as _constant
 from .promotion import promote_types, result_type
@@ -305,6 +306,7 @@ def install() -> None:
     state.quiet_set, state.quiet_reset, state.quiet_value = variable.set, variable.reset, value
     state.loud_value = plain[variable]
     state.array, state.wrap, state.size, state.add, state.sparse = np.ndarray, wrap, Size, np.add, Sparse
+    state.follow = follow
     state.constant, state.promote, state.promote_inplace, state.floating = constant, promote, promote_inplace, floating
     state.explain, state.is_float = explain, is_float
     state.bool_dtype, state.f32, state.f64 = BOOL, F32, F64
