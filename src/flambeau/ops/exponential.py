@@ -304,8 +304,13 @@ def _less_far(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.negative(t, t)
 
 
+_FEW = 256      # elements up to which NumPy's logaddexp, one loop over scalars, is the quicker
+
+
 @k.elementwise
 def _real_logaddexp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.size <= _FEW and b.size <= _FEW:
+        return np.asarray(np.logaddexp(a, b))
     t = _less_far(a, b)
     np.exp(t, t)
     np.log1p(t, t)
@@ -314,6 +319,8 @@ def _real_logaddexp(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @k.elementwise
 def _real_logaddexp2(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.size <= _FEW and b.size <= _FEW:
+        return np.asarray(np.logaddexp2(a, b))
     t = _less_far(a, b)
     np.exp2(t, t)
     np.log1p(t, t)
