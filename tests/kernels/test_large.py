@@ -121,6 +121,17 @@ def test_erf_is_right_to_the_last_place() -> None:
     assert equal(a, found)
 
 
+@pytest.mark.parametrize("n", [100, N])
+def test_normal_distribution(n: int) -> None:
+    a = normals(n)
+    found = error_function.normal_cdf(a, np.empty_like(a))
+    number = ~np.isnan(a)
+    assert np.isnan(found[~number]).all()
+    assert np.abs(found - special.ndtr(a.astype("f8")))[number].max() < 2e-7
+    far = np.repeat(np.array([-1e30, -88, -6, 6, 88, np.inf], "f4"), n)
+    assert error_function.normal_cdf(far, np.empty_like(far)).tolist() == [0.0] * 3 * n + [1.0] * 3 * n
+
+
 # --------------------------------------------------------------------------------- selection, copies, sums
 
 

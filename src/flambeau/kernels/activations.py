@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .error_function import erf
+from .error_function import normal_cdf
 from .pointwise import (
     F32,
     F64,
@@ -31,7 +31,6 @@ from .pointwise import (
     wide,
 )
 
-_SQRT_HALF = math.sqrt(0.5)
 _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 _TANH_SCALE = math.sqrt(2.0 / math.pi)
 _TANH_CUBE = 0.044715
@@ -128,11 +127,10 @@ def gelu(a: np.ndarray, approximate: str) -> np.ndarray:
         np.add(t, scalar(_TANH_SCALE, d), t)
         np.multiply(t, a, t)
         np.tanh(t, t)
+        np.add(t, ONES[d], t)
+        np.multiply(t, HALVES[d], t)
     else:
-        np.multiply(a, scalar(_SQRT_HALF, d), t)
-        erf(t, t)
-    np.add(t, ONES[d], t)
-    np.multiply(t, HALVES[d], t)
+        normal_cdf(a, t)
     return np.multiply(t, a, t)
 
 
@@ -151,6 +149,8 @@ def gelu_backward(g: np.ndarray, a: np.ndarray, approximate: str) -> np.ndarray:
         np.add(u, scalar(0.5 * _TANH_SCALE, d), u)
         np.multiply(u, a, u)
         np.multiply(u, np.subtract(ONES[d], np.multiply(t, t)), u)
+        np.add(t, ONES[d], t)
+        np.multiply(t, HALVES[d], t)
     else:
         # the derivative is Phi(a) + a phi(a)
         np.multiply(a, a, u)
@@ -158,10 +158,7 @@ def gelu_backward(g: np.ndarray, a: np.ndarray, approximate: str) -> np.ndarray:
         np.exp(u, u)
         np.multiply(u, scalar(_INV_SQRT_2PI, d), u)
         np.multiply(u, a, u)
-        np.multiply(a, scalar(_SQRT_HALF, d), t)
-        erf(t, t)
-    np.add(t, ONES[d], t)
-    np.multiply(t, HALVES[d], t)
+        normal_cdf(a, t)
     np.add(t, u, t)
     return np.multiply(t, g, t)
 

@@ -1,4 +1,4 @@
-"""The error function of large float32 arrays: a quotient of polynomials in float64, four times as fast as SciPy's loop.
+"""The error function and the normal distribution of large float32 arrays: a quotient of polynomials in float64, four times as fast as SciPy's loop.
 
 erf(x) = x P(x^2) / Q(x^2) for |x| <= 3.92, beyond which it rounds to 1. The coefficients minimise the greatest relative
 error over that range, 2e-9 (found by reweighted least squares): rounded to float32 the result is the right one but for
@@ -7,9 +7,11 @@ error over that range, 2e-9 (found by reweighted least squares): rounded to floa
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from .pointwise import F32, limit
+from .pointwise import F32, HALVES, ONES, limit, scalar
 from .scipy_special import special
 
 _BOUND = 3.92
@@ -38,6 +40,43 @@ def erf(a: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         p *= x
         np.divide(p, q, target[start:start + _BLOCK], casting="same_kind")
     return out
+
+
+# erf(x / sqrt 2) = x P(x^2) / Q(x^2) for |x| <= 3.92 sqrt 2, Q's first coefficient one: 2e-8 at most from it
+_CDF_BOUND = _BOUND * math.sqrt(2)
+_CDF_P = tuple(np.array(c, F32) for c in (
+    670305.892, 56551.075, 7833.47723, 279.573545, 10.5762546, 0.0380573543))
+_CDF_Q = tuple(np.array(c, F32) for c in (
+    840103.867, 210893.325, 23964.743, 1571.83791, 61.0323974))
+
+
+def normal_cdf(a: np.ndarray, out: np.ndarray) -> np.ndarray:
+    """The distribution function of the normal distribution, (1 + erf(a / sqrt 2)) / 2, into out, which is not a.
+
+    Large float32 arrays are computed in float32: a third of the time of `erf`, with errors up to 2e-7, which is what
+    rounding leaves of 1 + erf.
+    """
+    d = a.dtype
+    if d is F32 and a.size > _FEW and a.flags.c_contiguous:
+        x = limit(a, -_CDF_BOUND, _CDF_BOUND)
+        square = np.multiply(x, x)
+        np.multiply(square, _CDF_P[-1], out)
+        for c in _CDF_P[-2:0:-1]:
+            np.add(out, c, out)
+            np.multiply(out, square, out)
+        np.add(out, _CDF_P[0], out)
+        np.multiply(out, x, out)
+        q = np.add(square, _CDF_Q[-1], x)
+        for c in _CDF_Q[-2::-1]:
+            np.multiply(q, square, q)
+            np.add(q, c, q)
+        np.divide(out, q, out)
+        limit(out, -1, 1, out)      # at the bounds the quotient is a little above 1: beyond them erf is 1 exactly
+    else:
+        np.multiply(a, scalar(math.sqrt(0.5), d), out)
+        erf(out, out)
+    np.add(out, ONES[d], out)
+    return np.multiply(out, HALVES[d], out)
 
 
 def _horner(coefficients: tuple[float, ...], x: np.ndarray, out: np.ndarray) -> None:

@@ -1,7 +1,8 @@
 """Softmax, log-softmax and log-sum-exp along one dimension, and their backward kernels.
 
-All subtract the row's maximum first, but for softmax of moderate numbers. As in PyTorch, a row of -inf (or one holding +inf) is NaN under softmax
-and log-softmax, while logsumexp gives -inf (or +inf). float16 and bfloat16 are computed in float32.
+All subtract the row's maximum first, but for softmax of moderate numbers. As in PyTorch, a row of -inf (or one holding
++inf) is NaN under softmax and log-softmax, while logsumexp gives -inf (or +inf). float16 and bfloat16 are computed in
+float32.
 
 The backward kernels are written in the output, so differentiating them needs only pointwise operators, sums
 and these kernels. softmax_backward is linear in g and self-adjoint: its gradient in g is itself.
