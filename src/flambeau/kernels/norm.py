@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -327,27 +328,38 @@ def instance_norm_backward(
 
 
 def _channels(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """x (N, C, *) as (N, C, plane)."""
+    """x (N, C, *) as (N, C, plane); (N, C) stays."""
+    if x.ndim == 2:
+        return x.astype(dtype, copy=False)
     return x.astype(dtype, copy=False).reshape(*x.shape[:2], prod(x.shape[2:]))
+
+
+def _across(channels: np.ndarray) -> Any:
+    """The index of a vector (C,) that lets it meet what `_channels` gave."""
+    return ... if channels.ndim == 2 else (slice(None), None)
+
+
+def _count(channels: np.ndarray) -> np.ndarray:
+    """How many elements a channel has, at least 1."""
+    return scalar(max(channels.size // max(channels.shape[1], 1), 1), channels.dtype)
 
 
 def _batch_norm(x, weight, bias, eps):
     dtype = _widen(x.dtype)
     channels = _channels(x, dtype)
-    c = channels.shape[1]
-    count = scalar(max(channels.shape[0] * channels.shape[2], 1), dtype)
+    across, count = _across(channels), _count(channels)
     mean = channel_sum(channels)
     mean /= count
-    out = channels - mean[:, None]
+    out = channels - mean[across]
     squares = channel_dot(out, out)
     invstd = squares / count
     invstd += np.asarray(eps, dtype)
     np.sqrt(invstd, invstd)
     np.divide(scalar(1, dtype), invstd, invstd)
     scale = invstd if weight is None else invstd * weight.astype(dtype, copy=False)
-    out *= scale[:, None]
+    out *= scale[across]
     if bias is not None:
-        out += _as(bias, dtype, c, 1)
+        out += bias.astype(dtype, copy=False)[across]
     return _laid_out(out, x), mean, invstd, squares, count
 
 
@@ -377,6 +389,13 @@ def batch_norm_update(
     """
     out, mean, invstd, squares, count = _batch_norm(x, weight, bias, eps)
     unbiased = squares / (count - scalar(1, count.dtype))
+    d = running_mean.dtype
+    if d is mean.dtype and d is running_var.dtype:
+        keep, share = scalar(1 - momentum, d), scalar(momentum, d)
+        mean_share = np.multiply(mean, share)
+        unbiased *= share
+        return (out, mean, invstd, np.add(running_mean * keep, mean_share, mean_share),
+                np.add(running_var * keep, unbiased, unbiased))
     keep = 1 - momentum
     new_mean = (running_mean * keep + mean * momentum).astype(running_mean.dtype, copy=False)
     new_var = (running_var * keep + unbiased * momentum).astype(running_var.dtype, copy=False)
@@ -394,20 +413,20 @@ def batch_norm_backward(
     """Gradients of (x, weight, bias) in training, where the statistics depend on x; None where not needed."""
     dtype = _widen(x.dtype)
     grads, channels = _channels(g, dtype), _channels(x, dtype)
-    count = scalar(max(channels.shape[0] * channels.shape[2], 1), dtype)
+    across, count = _across(channels), _count(channels)
     invstd = save_invstd.astype(dtype, copy=False)
     gb = channel_sum(grads)
     gx = gw = None
     if needs[0] or needs[1]:
-        xhat = channels - save_mean.astype(dtype, copy=False)[:, None]
+        xhat = channels - save_mean.astype(dtype, copy=False)[across]
         gw = channel_dot(grads, xhat) * invstd
         if needs[0]:
             # In place on the centred input: scale * (g - gb / m - xhat * gw / m)
             gx = xhat
-            gx *= (invstd * gw / count)[:, None]
+            gx *= (invstd * gw / count)[across]
             np.subtract(grads, gx, out=gx)
-            gx -= (gb / count)[:, None]
-            gx *= (invstd if weight is None else invstd * weight.astype(dtype, copy=False))[:, None]
+            gx -= (gb / count)[across]
+            gx *= (invstd if weight is None else invstd * weight.astype(dtype, copy=False))[across]
             gx = gx.reshape(x.shape).astype(x.dtype, copy=False)
     like = x.dtype if weight is None else weight.dtype
     return gx, gw.astype(like, copy=False) if needs[1] else None, gb.astype(like, copy=False) if needs[2] else None
@@ -424,14 +443,14 @@ def batch_norm_eval(
     """Normalise x (N, C, *) by given statistics (C,): one scale and shift per channel."""
     dtype = _widen(x.dtype)
     channels = _channels(x, dtype)
-    c = channels.shape[1]
+    across = _across(channels)
     scale = 1 / np.sqrt(running_var.astype(dtype, copy=False) + dtype.type(eps))
     if weight is not None:
         scale *= weight.astype(dtype, copy=False)
-    out = channels - _as(running_mean, dtype, c, 1)
-    out *= scale[:, None]
+    out = channels - running_mean.astype(dtype, copy=False)[across]
+    out *= scale[across]
     if bias is not None:
-        out += _as(bias, dtype, c, 1)
+        out += bias.astype(dtype, copy=False)[across]
     return _laid_out(out, x)
 
 
@@ -452,9 +471,9 @@ def batch_norm_eval_backward(
     gx = gw = gb = None
     if needs[0]:
         scale = invstd if weight is None else invstd * weight.astype(dtype, copy=False)
-        gx = (grads * scale[:, None]).reshape(x.shape).astype(x.dtype, copy=False)
+        gx = (grads * scale[_across(grads)]).reshape(x.shape).astype(x.dtype, copy=False)
     if needs[1]:
-        centred = _channels(x, dtype) - _as(running_mean, dtype, grads.shape[1], 1)
+        centred = _channels(x, dtype) - running_mean.astype(dtype, copy=False)[_across(grads)]
         gw = (channel_dot(grads, centred) * invstd).astype(like, copy=False)
     if needs[2]:
         gb = channel_sum(grads).astype(like, copy=False)

@@ -104,7 +104,9 @@ def column_sum(x: np.ndarray) -> np.ndarray:
 
 
 def channel_sum(x: np.ndarray) -> np.ndarray:
-    """x (N, C, L) to (C,)."""
+    """x (N, C, L), or (N, C), to (C,)."""
+    if x.ndim == 2:
+        return column_sum(x)
     n, c, length = x.shape
     if length == 1:
         return column_sum(x[:, :, 0])
@@ -112,7 +114,9 @@ def channel_sum(x: np.ndarray) -> np.ndarray:
 
 
 def channel_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Inner products of a and b (N, C, L) per channel: (C,)."""
+    """Inner products of a and b (N, C, L), or (N, C), per channel: (C,)."""
+    if a.ndim == 2:
+        return column_sum(np.multiply(a, b))
     if a.shape[2] == 1:
         return column_sum(np.multiply(a[:, :, 0], b[:, :, 0]))
     return column_sum(np.vecdot(a, b))
