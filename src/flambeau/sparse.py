@@ -39,7 +39,6 @@ __all__ = ["addmm", "as_sparse_gradcheck", "check_sparse_tensor_invariants", "lo
 globals().update(missing(
     __name__, "to_sparse_semi_structured SparseSemiStructuredTensor SparseSemiStructuredTensorCUTLASS "
     "SparseSemiStructuredTensorCUSPARSELT", "semi-structured sparsity is a format of CUDA devices. Use a dense tensor."))
-globals().update(missing(__name__, "hspmm sspaddmm", "use torch.sparse.mm and torch.sparse.addmm."))
 
 
 def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Any:
@@ -47,7 +46,8 @@ def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Any:
 
     Args:
         mat1: (m, k). mat2: (k, n).
-        reduce: "sum" alone.
+        reduce: how the products of one row's elements become one: "sum"; for mat1 in layout torch.sparse_csr also "mean",
+            "amax" and "amin" (0 for a row without elements).
 
     Returns:
         Tensor (m, n): dense when one of the two is, else sparse. The gradient of a sparse matrix has its own positions.
@@ -60,8 +60,7 @@ def mm(mat1: Any, mat2: Any, reduce: str = "sum") -> Any:
     [[1.0], [2.0]]
     """
     if reduce != "sum":
-        raise NotImplementedError(f"torch.sparse.mm(reduce={reduce!r}) is not supported: 'sum' alone. For a mean divide by "
-                                  "the number of elements in each row; for a maximum use scatter_reduce.")
+        return _products.reduced(_tensor(mat1, "torch.sparse.mm"), _tensor(mat2, "torch.sparse.mm", "mat2", 2), reduce)
     return _products.masked_product(_tensor(mat1, "torch.sparse.mm"), _tensor(mat2, "torch.sparse.mm", "mat2", 2))
 
 
@@ -131,6 +130,36 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
     [0.0]
     """
     return _soft("log_softmax", input, dim, dtype)
+
+
+def hspmm(mat1: Any, mat2: Any) -> Any:
+    """`torch.hspmm`: the product of a sparse and a dense matrix, in a tensor of sparse rows.
+
+    Args:
+        mat1: (m, k) in layout torch.sparse_coo. mat2: (k, n), dense.
+
+    Returns:
+        Tensor (m, n) with one sparse and one dense dimension, which holds the rows where mat1 has elements.
+
+    >>> flambeau.hspmm(flambeau.sparse_coo_tensor([[1], [0]], [2.], (3, 2)), flambeau.ones(2, 2)).values().tolist()
+    [[2.0, 2.0]]
+    """
+    return _products.sparse_rows(_tensor(mat1, "hspmm", "mat1", 1), _tensor(mat2, "hspmm", "mat2", 2))
+
+
+def sspaddmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """`torch.sspaddmm`: beta * input + alpha * (mat1 @ mat2), for a sparse input and mat1 and a dense mat2: sparse.
+
+    >>> eye = flambeau.eye(2).to_sparse()
+    >>> flambeau.sspaddmm(eye, eye, flambeau.ones(2, 2), beta=2).to_dense().tolist()
+    [[3.0, 1.0], [1.0, 3.0]]
+    """
+    a, s = _tensor(input, "sspaddmm"), _tensor(mat1, "sspaddmm", "mat1", 2)
+    b = _tensor(mat2, "sspaddmm", "mat2", 3)
+    if not is_sparse(a) or not is_sparse(s):
+        raise RuntimeError("sspaddmm: expected input and mat1 to be sparse, but got "
+                           f"{'a dense input' if not is_sparse(a) else 'a dense mat1'}. Use torch.addmm.")
+    return a * beta + _products.masked_product(s, b, "sspaddmm").to_sparse() * alpha
 
 
 def spmm(input: Any, mat2: Any) -> Any:

@@ -206,12 +206,15 @@ DRAWN = {
     "normal_": lambda x: x.clone().normal_(),
     "randint": lambda x: flambeau.randint(0, 1000, (50,)) + x.long(),
     "randperm": lambda x: flambeau.randperm(50),
+    "multinomial": lambda x: flambeau.multinomial(flambeau.ones(9), 50, True),
+    "gumbel_softmax": lambda x: flambeau.nn.functional.gumbel_softmax(flambeau.zeros(50)),
 }
 
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_different_draws_for_each_sample(name):
     out = draws("different", DRAWN[name], X)
+    assert out.shape[0] == 4 and out.numel() == 200
     assert len({str(row.tolist()) for row in out}) == 4
 
 
@@ -254,3 +257,31 @@ def test_dropout_of_a_network_in_gradients_of_each_sample():
               flambeau.ones(3, 4), in_dims=(None, 0))
     kept = (g["2.weight"] != 0).squeeze(1)
     assert not (kept[0] == kept[1]).all()
+
+
+WEIGHED = {
+    "multinomial": lambda T, p: T.multinomial(p, 2),
+    "with replacement": lambda T, p: T.multinomial(p, 5, True),
+    "rows": lambda T, p: T.multinomial(p.expand(4, 3), 3, True),
+    "Categorical": lambda T, p: T.distributions.Categorical(p, validate_args=False).sample((2,)),
+    "gumbel_softmax": lambda T, p: T.nn.functional.gumbel_softmax(p),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHED)
+def test_draws_by_batched_weights_agree_with_pytorch(name):
+    results = []
+    for lib in (torch, flambeau):
+        lib.manual_seed(0)
+        p = lib.tensor([[0.2, 0.3, 0.5], [0.9, 0.05, 0.05]])
+        results.append(lib.func.vmap(lambda p, lib=lib: WEIGHED[name](lib, p), randomness="different")(p).tolist())
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-5)
+
+
+def test_random_tensors_beside_a_dual_level_keep_their_options():
+    x = flambeau.ones(2, 3).t()
+    with flambeau.autograd.forward_ad.dual_level():
+        assert flambeau.rand_like(x, requires_grad=True).requires_grad
+        assert flambeau.rand_like(x).stride() == (1, 3)
+        assert flambeau.rand_like(flambeau.empty(2, device="meta")).device.type == "meta"
+    assert flambeau.vmap(lambda x: flambeau.rand_like(x, requires_grad=True), randomness="different")(x).requires_grad

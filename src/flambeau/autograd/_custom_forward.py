@@ -133,8 +133,8 @@ def transpose(cls: Any, node: Node, ctx: Any, kept: Kept, saved: tuple | None, g
             attributes.pop("saved_for_forward", None)
         tangents = made if isinstance(made, tuple) else (made,)
         if len(tangents) != len(grads):
-            raise RuntimeError(f"{cls.__name__}: jvp must return one tangent for each of the {len(grads)} outputs of forward, "
-                               f"it returned {len(tangents)}.")
+            raise RuntimeError(f"{cls.__name__}: jvp must return one tangent for each of the {len(grads)} outputs of "
+                               f"forward, it returned {len(tangents)}.")
         both = zip(tangents, grads, strict=True)
         pairs = [(t, g) for t, g in both if g is not None and t is not None and requires(t)]
         wanted = [s for s in seeds if s is not None]

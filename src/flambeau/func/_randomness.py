@@ -46,8 +46,10 @@ def above(level: VmapLevel) -> Iterator[None]:
         stack.extend(hidden)
 
 
-def created(function: str, make: Callable[[tuple], TensorBase], shape: tuple) -> TensorBase:
-    """A new random tensor: make(shape), with the batches of the levels that ask for different draws, if any runs."""
+def created(function: str, make: Callable[[tuple], TensorBase], shape: tuple) -> Any:
+    """A new random tensor: make(shape), with the batches of the levels that ask for different draws."""
+    if not levels():
+        return NotImplemented
     different: list[VmapLevel] = []
     for level in levels():
         check(function, level)

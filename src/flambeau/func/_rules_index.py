@@ -292,7 +292,18 @@ def dynamic(call: Call) -> Any:
         "cannot be mapped. Use torch.where or masked_fill with a mask of fixed shape instead.")
 
 
+def multinomial(call: Call) -> Any:
+    """Weights (C,) or (N, C) of each sample: the rows of one matrix."""
+    p = call.inner(call.inputs[0])
+    shape = tuple(shape_of(p))
+    if len(shape) == 2:
+        return call.run([p], call.params)
+    rows = call.run([reshape(p, (shape[0] * shape[1], shape[2]))], call.params)
+    return reshape(rows, (*shape[:2], call.param("num_samples")))
+
+
 RULES: dict[str, Any] = {
+    "multinomial": multinomial,
     **dict.fromkeys(("index_select", "index_select_backward", "index_add", "index_copy", "index_fill", "index_fill_tensor"),
                     slices),
     **dict.fromkeys(("take_along_dim", "take_along_dim_backward"), take_along),

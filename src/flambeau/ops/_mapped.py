@@ -51,7 +51,7 @@ def seen_mapped(name: str, fn: Callable) -> Callable:
 
 
 # Asked while a vmap runs: (t, key) -> t[key] or NotImplemented; (t, key, value) -> whether it was written;
-# (function, make(shape), shape) -> a new random tensor
+# (function, make(shape), shape) -> a new random tensor, or NotImplemented where no vmap runs
 getter: list[Callable] = []
 setter: list[Callable] = []
 creator: list[Callable] = []

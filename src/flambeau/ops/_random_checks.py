@@ -140,8 +140,8 @@ def open_probability(p: float, function: str) -> None:
 
 def weights(p: np.ndarray, num_samples: int, replacement: bool) -> None:
     """Refuse arguments of `multinomial` whose shape or dtype is no distribution's."""
-    if p.ndim not in (1, 2):
-        raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim, not {p.ndim}: give weights (C,) or (N, C)")
+    if len(p.shape) not in (1, 2):
+        raise RuntimeError(f"multinomial: prob_dist must be 1 or 2 dim, not {len(p.shape)}: give weights (C,) or (N, C)")
     if p.dtype.char not in _DIGITS:
         raise RuntimeError(
             "multinomial only supports floating-point dtypes: the weights given are "

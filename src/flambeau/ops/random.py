@@ -49,8 +49,10 @@ def _new(
     if (device is not None or device_stack) and as_device(device) is META:
         return filled(shape, d, None, device, requires_grad)
     if state.special != 0 and _mapped.creator:
-        return _mapped.creator[0](
+        r = _mapped.creator[0](
             function, lambda size: finish(_draw(kernel, source, size, *params, d), requires_grad), shape)
+        if r is not NotImplemented:
+            return r
     return finish(_draw(kernel, source, shape, *params, d), requires_grad)
 
 
@@ -71,9 +73,11 @@ def _like(
         def drawn(size: tuple) -> Any:
             made = make(np.empty(size, d))
             _draw(fill, generator_of(generator, function), array_of(made), *params)
-            return made
+            return finish(array_of(made), requires_grad)
 
-        return _mapped.creator[0](function, drawn, tuple(shape_of(source)))
+        r = _mapped.creator[0](function, drawn, tuple(shape_of(source)))
+        if r is not NotImplemented:
+            return r
     a = source._array
     if a is not None and device is None and memory_format is None and a.flags.c_contiguous:
         return finish(_draw(draw, generator_of(generator, function), a.shape, *params, d), requires_grad)
@@ -253,7 +257,10 @@ def randperm(n: int, *, generator: Generator | None = None, out: Any = None, dty
                                "cannot be converted without overflow or rounding")
 
     def permutation(engine: Any, shape: tuple, d: np.dtype) -> np.ndarray:
-        return random.randperm(engine, shape[0], d)
+        if len(shape) == 1:
+            return random.randperm(engine, shape[0], d)
+        drawn = [permutation(engine, shape[1:], d) for _ in range(shape[0])]        # one for each sample of a vmap
+        return np.stack(drawn) if drawn else np.empty(shape, d)
 
     return _new("randperm", permutation, (count,), (), fits, _INT64, generator, out, dtype, layout, device, requires_grad,
                 pin_memory)

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
-from flambeau.core.objects import TensorBase, dtype_of, memory_of, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, make, memory_of, shape_of
 from flambeau.core.op import Op
-from flambeau.core.state import quiet
+from flambeau.core.state import quiet, state
 from flambeau.kernels import random, random_samplers
 
+from . import _mapped
 from . import _random_checks as check
 from ._args import tensor
 from ._generator import Generator, default_generator, generator_of
@@ -274,11 +275,18 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, eps: float
     """
     t = tensor(logits, "gumbel_softmax")
 
-    def noise() -> np.ndarray:
-        with default_generator.lock:
-            return quiet(random.exponential, (default_generator.engine, shape_of(t), 1.0, dtype_of(t)))
+    shape = tuple(shape_of(t))
 
-    soft = ((t - placed(t, shape_of(t), dtype_of(t), noise).log()) / tau).softmax(dim)
+    def noise(size: tuple = shape) -> np.ndarray:
+        with default_generator.lock:
+            return quiet(random.exponential, (default_generator.engine, size, 1.0, dtype_of(t)))
+
+    drawn = NotImplemented
+    if state.special != 0 and _mapped.creator:
+        drawn = _mapped.creator[0]("gumbel_softmax", lambda size: make(noise(size)), shape)
+    if drawn is NotImplemented:
+        drawn = placed(t, shape, dtype_of(t), noise)
+    soft = ((t - drawn.log()) / tau).softmax(dim)
     if not hard:
         return soft
     index = soft.detach().max(dim, keepdim=True)[1]

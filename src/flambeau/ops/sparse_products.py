@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply2, apply_n
-from flambeau.core.objects import dtype_of, shape_of
+from flambeau.core.dtype import SPARSE_CSR
+from flambeau.core.objects import dtype_of, make, shape_of
 from flambeau.core.op import slot
 from flambeau.kernels import sparse_products as k
 from flambeau.kernels.sparse import Pattern, Sparse
@@ -132,6 +133,36 @@ def _of_two(a: Any, b: Any) -> Any:
     if layout is SPARSE_COO or data(b).layout is SPARSE_COO:
         return with_values(pattern, v)
     return from_coo(pattern, v, layout, getattr(data(a).pattern, "block", None), "MmBackward0")
+
+
+def reduced(a: Any, b: Any, reduce: str) -> Any:
+    """a @ b for a CSR matrix a, where the products of a row's elements become one by their mean, maximum or minimum."""
+    name = "torch.sparse.mm"
+    if reduce not in ("mean", "amax", "amin"):
+        raise ValueError(f"{name}: reduce argument must be either sum, mean, amax or amin, got {reduce}")
+    check(name, a, b)
+    if not is_sparse(a) or data(a).layout is not SPARSE_CSR or is_sparse(b) or len(shape_of(b)) != 2:
+        raise NotImplementedError(f"{name}(reduce={reduce!r}): expected mat1 in layout torch.sparse_csr and a dense matrix "
+                                  f"mat2, but got layouts {a.layout!r} and {b.layout!r}. Convert with .to_sparse_csr().")
+    pattern, v = flat(a, a.requires_grad)
+    rows, columns = pattern.indices
+    products = v.unsqueeze(1) * b.index_select(0, make(columns))
+    n = shape_of(b)[1]
+    at = make(rows).unsqueeze(1).expand(len(rows), n)
+    return b.new_zeros((shape_of(a)[0], n)).scatter_reduce(0, at, products, reduce, include_self=False)
+
+
+def sparse_rows(a: Any, b: Any) -> Any:
+    """a @ b for a COO matrix a, as a tensor of those rows in which a has elements."""
+    check("hspmm", a, b)
+    if not is_sparse(a) or data(a).layout is not SPARSE_COO or is_sparse(b) or len(shape_of(b)) != 2:
+        raise RuntimeError("hspmm: expected mat1 in layout torch.sparse_coo and a dense matrix mat2, but got layouts "
+                           f"{a.layout!r} and {b.layout!r}.")
+    pattern, v = flat(a)
+    rows, places = np.unique(pattern.indices[0], return_inverse=True)
+    few = Pattern(np.stack([places.reshape(-1), pattern.indices[1]]), (len(rows), pattern.shape[1]), pattern.coalesced)
+    values = apply_n(SPMM, [v, b], (few,))
+    return with_values(Pattern(rows[None], (pattern.shape[0], shape_of(b)[1]), True), values)
 
 
 @rule("mm")

@@ -6,6 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from flambeau.core.objects import make
+from flambeau.core.state import state
+
 from ._record import REGISTRY, call, ops, public
 from .layout import cloned
 
@@ -33,6 +38,8 @@ _FUNCTIONS = (
 def _copies(name: str, fn: Callable) -> Callable:
     @functools.wraps(fn)
     def copied(*args: Any, **kwargs: Any) -> Any:
+        if name == "narrow" and args and type(getattr(args[0], "_lazy", None)) is state.sparse:
+            return _narrowed(*args, **kwargs)
         out = fn(*args, **kwargs)
         return tuple(cloned(x, "contiguous") for x in out) if isinstance(out, tuple) else cloned(out, "contiguous")
 
@@ -41,6 +48,17 @@ def _copies(name: str, fn: Callable) -> Callable:
         f"As `{name}`, with a copy instead of a view.\n\nReturns:\n    Contiguous tensors with memory of their own."
     )
     return copied
+
+
+def _narrowed(input: Any, dim: int, start: int, length: int) -> Any:
+    """narrow_copy of a sparse tensor."""
+    size = input.shape[dim]
+    if length < 0 or not -size <= start <= size:
+        raise RuntimeError(f"narrow_copy(): start {start} and length {length} do not fit a dimension of size {size}")
+    start %= size + (start == size)
+    if start + length > size:
+        raise RuntimeError(f"narrow_copy(): start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return input.index_select(dim, make(np.arange(start, start + length)))
 
 
 def _alias(input: Any) -> Any:

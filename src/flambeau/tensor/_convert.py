@@ -198,7 +198,7 @@ class Conversions:
 
     def __format__(self: Any, spec: str) -> str:
         a = self._array
-        if a is None and self._lazy.device.type != "meta":
+        if a is None and self._lazy.device.type != "meta" and not (self.is_sparse or hasattr(self._lazy, "describe")):
             a = array_of(self)
         cls = type(self).__name__
         return _printing.format_text(a, spec, lambda: str(self), cls if a is None or a.ndim else "Tensor")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.core.dtype import CPU, META, DType
+from flambeau.core.dtype import CPU, META, SPARSE_COO, DType
 from flambeau.core.errors import AutogradError
 from flambeau.core.objects import (
     TensorBase,
@@ -23,6 +23,7 @@ from flambeau.core.objects import (
     shape_of,
 )
 from flambeau.core.origin import warn_user
+from flambeau.core.state import state
 from flambeau.kernels import strides
 from flambeau.ops._factory import format_name
 from flambeau.ops._from_data import warn_once
@@ -234,7 +235,14 @@ def steps(t: Any) -> tuple[int, ...]:
     """The strides of t in elements."""
     if t._array is None and (isinstance(t._lazy, Meta) or hasattr(t._lazy, "operate")):
         return t._lazy.strides
+    if _is_coo(t):
+        return (0,) * len(shape_of(t))
     return strides.torch_strides(array_of(t))
+
+
+def _is_coo(t: Any) -> bool:
+    """Whether t is sparse, in coordinates: as in PyTorch it has strides of 0, and is contiguous in no order."""
+    return t._array is None and type(t._lazy) is state.sparse and t._lazy.layout is SPARSE_COO
 
 
 def _storage_bytes(a: np.ndarray) -> np.ndarray:
@@ -292,6 +300,8 @@ class Storage:
         form = "contiguous" if memory_format is None else format_name(memory_format)
         if self._array is None and (isinstance(self._lazy, Meta) or hasattr(self._lazy, "operate")):
             return self._lazy.is_contiguous(form)
+        if _is_coo(self):
+            return False
         return strides.is_contiguous(array_of(self), form)
 
     def element_size(self: Any) -> int:
