@@ -117,6 +117,14 @@ def test_changed_source_is_reported_as_stale_and_no_compile_removes_the_build(pr
     later = source.stat().st_mtime + 1000
     os.utime(source, (later, later))
     assert run(project, "-c", PROBE).stdout.split() == ["13", "compiled", "flambeau.core.caller"]
+    (project / "src" / "flambeau-0.1.0.dist-info").mkdir()
+    assert run(project, "-c", PROBE).stdout.split() == ["13", "compiled", "flambeau.core.caller"]
+    soon = later - 995                 # an installer writes the source a little after the library
+    os.utime(source, (soon, soon))
+    for path in (project / "src").rglob("*"):
+        if path.suffix in (".so", ".pyd"):
+            os.utime(path, (soon - 5, soon - 5))
+    assert run(project, "-c", PROBE).stdout.split() == ["13", "compiled"]
     assert build(project, FLAMBEAU_NO_COMPILE="1").returncode == 0
     assert extension_modules(project) == []
     assert run(project, "-c", PROBE).stdout.split() == ["13", "interpreted"]

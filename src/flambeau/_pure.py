@@ -62,18 +62,25 @@ def is_compiled() -> bool:
     return any(spec is not None and (spec.origin or "").endswith(suffixes) for spec in specs)
 
 
+def _is_installed() -> bool:
+    """Whether the package was unpacked from a wheel, whose description then lies beside it; a checkout's does not."""
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return any(n.startswith(f"{__package__}-") and n.endswith(".dist-info") for n in os.listdir(folder))
+
+
 def stale_modules() -> list[str]:
     """Names of compiled engine modules whose .py file has changed since: what runs is not what one reads."""
     suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
     # the modules beside the sources only point into one library, which alone is linked again when a source has changed
     library = getattr(sys.modules.get(__package__ + "__mypyc"), "__file__", None)
     linked = os.path.getmtime(library) if library is not None else 0.0
+    slack = 60.0 if _is_installed() else 0.0        # an installer dates files by the moment when it unpacks each
     stale = []
     for name, module in sorted(sys.modules.items()):
         origin = getattr(getattr(module, "__spec__", None), "origin", None) or ""
         if not (_is_engine(name) and origin.endswith(suffixes)):
             continue
         source = os.path.join(os.path.dirname(origin), name.rpartition(".")[2] + ".py")
-        if os.path.exists(source) and os.path.getmtime(source) > max(os.path.getmtime(origin), linked):
+        if os.path.exists(source) and os.path.getmtime(source) > max(os.path.getmtime(origin), linked) + slack:
             stale.append(name)
     return stale
