@@ -171,6 +171,17 @@ def test_full_traceback_shows_the_frameworks_frames_too(script):
     assert "inside flambeau not shown" not in done.stderr
 
 
+def test_anomaly_mode_shows_the_script_and_not_what_runs_it(script):
+    path = script("""
+import torch
+x = torch.zeros(2, requires_grad=True)
+with torch.autograd.detect_anomaly():
+    (x / x).sum().backward()
+""")
+    done = flambeau_command("run", path)
+    assert "Traceback of forward call:" in done.stderr and "cli" not in done.stderr and "runpy" not in done.stderr
+
+
 def test_syntax_error_is_shown_as_python_shows_it(script):
     path = script("x = = 1\n")
     ours = flambeau_command("run", path)

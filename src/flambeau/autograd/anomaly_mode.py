@@ -6,6 +6,7 @@ each gradient. It makes everything slower.
 
 from __future__ import annotations
 
+import os
 import traceback
 import warnings
 from typing import Any
@@ -22,6 +23,8 @@ from ._modes import Mode
 
 __all__ = ["detect_anomaly", "set_detect_anomaly"]
 
+# the file that runs a script for `flambeau run`
+_RUNNER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "cli", "run.py")
 _switch = {"on": False, "check_nan": True, "counted": False}
 
 
@@ -94,6 +97,9 @@ class set_detect_anomaly(Mode):
 def trace(node: Node) -> None:
     """Keep the stack of a new node, and the node being differentiated when it is part of a backward."""
     stack = traceback.extract_stack()
+    started = [k for k, frame in enumerate(stack) if frame.filename == _RUNNER]      # `flambeau run`, and what called it
+    if started:
+        del stack[:started[-1] + 1]
     extra_of(node).traceback = (
         traceback.StackSummary.from_list([f for f in stack if f.filename not in state.internal]),
         getattr(local, "evaluating", None) if current_call() is not None else None)
