@@ -6,6 +6,8 @@ gradients pass through, `log_prob`, `cdf` and `entropy` evaluate, `kl_divergence
 
 from __future__ import annotations
 
+from flambeau._unavailable import no_attribute
+
 from . import constraints as constraints
 from . import transforms as transforms
 from . import utils as utils
@@ -105,3 +107,7 @@ __all__ = [
     "transform_to",
 ]
 __all__ += transforms.__all__
+
+
+def __getattr__(name: str) -> object:
+    raise no_attribute(__name__, name, __all__)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau._unavailable import no_attribute
+
 from ._functional_call import functional_call, stack_module_state
 from ._functionalize import functionalize
 from ._grad import grad, grad_and_value, vjp
@@ -24,4 +26,4 @@ __all__ = ["debug_unwrap", "functional_call", "functionalize", "grad", "grad_and
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    raise no_attribute(__name__, name, __all__)

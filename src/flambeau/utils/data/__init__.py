@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau._unavailable import missing, missing_module
+from flambeau._unavailable import missing, missing_module, no_attribute
 
 from . import _utils, dataloader, dataset, distributed, sampler
 from ._utils.collate import default_collate, default_convert
@@ -27,4 +27,4 @@ datapipes = missing_module(__name__, "datapipes", _PIPES)
 
 
 def __getattr__(name: str) -> object:
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    raise no_attribute(__name__, name, __all__)
