@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 import warnings
@@ -110,6 +111,22 @@ def test_unknown_names_of_these_modules_are_attribute_errors():
         with pytest.raises(AttributeError, match="no_such_name"):
             getattr(flambeau, module).no_such_name  # noqa: B018
         assert not hasattr(getattr(flambeau, module), "__no_such_name__")
+
+
+@pytest.mark.parametrize("module, slip, near", [
+    ("distributions", "Norml", "Did you mean Normal[?]"), ("func", "vamp", "Did you mean vmap[?]"),
+    ("utils.data", "Dataloader", "Did you mean DataLoader or"), ("nn", "Lineer", "Did you mean Linear")])
+def test_the_nearest_names_are_given(module, slip, near):
+    with pytest.raises(AttributeError, match=f"no attribute '{slip}'.*{near}"):
+        getattr(importlib.import_module("flambeau." + module), slip)
+    with pytest.raises(ImportError, match=near):
+        exec(f"from flambeau.{module} import {slip}")
+
+
+def test_only_an_absent_gpu_is_a_matter_of_cuda():
+    with pytest.raises(RuntimeError, match="'mps' is not available") as caught:
+        flambeau.ones(1, device="mps")
+    assert "CUDA" not in str(caught.value)
 
 
 def test_marks_for_torchscript_leave_functions_as_they_are():

@@ -57,6 +57,12 @@ def test_an_invalid_parameter_is_named_with_its_constraint_and_line():
     assert "test_base.py:" in text
 
 
+def test_the_only_member_of_a_batch_is_not_counted():
+    with pytest.raises(ValueError, match="found invalid values") as caught:
+        D.Categorical(flambeau.tensor([-1.0, 2.0]))
+    assert "tensor([-1.,  2.])\n  at " in str(caught.value)
+
+
 def test_nan_parameters_are_called_so():
     with pytest.raises(ValueError, match=r"Expected parameter logits[^$]*invalid values[^$]*nan among them"):
         D.Categorical(logits=flambeau.tensor([[0.0, float("nan")]]))
@@ -123,6 +129,8 @@ def test_what_is_not_implemented_says_so():
             call()
     with pytest.raises(NotImplementedError, match="_Bare.*does not implement mode"):
         _ = d.mode
+    with pytest.raises(NotImplementedError, match=r"Categorical.*does not implement rsample\(\).*log_prob\(sample\(\)\)"):
+        D.Categorical(flambeau.ones(2)).rsample()
 
 
 def test_a_distribution_without_constraints_warns():

@@ -151,6 +151,9 @@ def test_messages_say_what_to_do():
     p = nn.Parameter(flambeau.zeros(2))
     with pytest.raises(ValueError, match="empty parameter list.*generator.*nn.ModuleList"):
         optim.SGD([])
+    with pytest.raises(TypeError, match=r"'Linear' object is not iterable.*Pass model.parameters\(\)"):
+        optim.SGD(nn.Linear(1, 1))
+    assert len(optim.SGD(nn.ParameterList([p])).param_groups[0]["params"]) == 1
     with pytest.raises(ValueError, match="can't optimize a non-leaf Tensor.*MulBackward0"):
         optim.SGD([p * 2])
     with pytest.warns(UserWarning, match="duplicate parameters"):

@@ -143,9 +143,11 @@ class DeviceError(AssertionError, RuntimeError):
 
 
 def cuda_error(name: str) -> Exception:
+    text = f"device '{name}' is not available: flambeau computes on the CPU (and on 'meta', shapes only). "
+    if not name.startswith("cuda"):
+        return DeviceError(text + "Use device='cpu'.")
     return DeviceError(
-        f"device '{name}' is not available: flambeau computes on the CPU (and on 'meta', shapes only). "
-        "Torch not compiled with CUDA enabled. Use device='cpu', or choose it with "
+        text + "Torch not compiled with CUDA enabled. Use device='cpu', or choose it with "
         "`'cuda' if torch.cuda.is_available() else 'cpu'`.")
 
 

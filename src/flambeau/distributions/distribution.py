@@ -32,7 +32,7 @@ def _invalid(value: Any, valid: Any) -> str:
         value = value.expand(valid.shape + tuple(value_shape))
     entry = value[tuple(first)] if first else value
     text = f"{value}"
-    if value.ndim and value.numel() > 1:
+    if valid.ndim and value.numel() > 1:
         shown = entry.item() if entry.numel() == 1 else f"{entry.tolist()}"
         text += f"\n  {len(where_bad)} of {valid.numel()} fail, the first at {first}: {shown}"
     if value.is_floating_point() and bool(value.isnan().any()):
@@ -177,7 +177,8 @@ class Distribution:
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         """Draws that are a differentiable function of the parameters (where `has_rsample`)."""
-        raise self._lacks("rsample()")
+        raise self._lacks("rsample(): no gradient goes through a draw. Differentiate log_prob(sample()) times the "
+                          "reward, or take a relaxed family (RelaxedBernoulli, RelaxedOneHotCategorical)")
 
     def sample_n(self, n: int) -> Any:
         """n draws. Deprecated: write `sample((n,))`."""

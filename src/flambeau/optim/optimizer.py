@@ -124,6 +124,9 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError(f"params argument given to the optimizer is a single {params.type()}; an iterable of "
                             "Tensors or of dicts is wanted. Put it into a list, [p].")
+        if not hasattr(params, "__iter__") and callable(getattr(params, "parameters", None)):
+            raise TypeError(f"params argument given to the optimizer: {type(params).__name__!r} object is not iterable, an "
+                            "iterable of Tensors or of dicts is wanted. Pass model.parameters().")
         self.state = defaultdict(dict)
         self.param_groups = []
         groups = list(params)
