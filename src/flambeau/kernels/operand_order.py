@@ -40,7 +40,7 @@ def follow(x: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
-def _outer(i: int, j: int, steps: list, shape: tuple) -> int:
+def _outer(i: int, j: int, steps: list[tuple[int, ...]], shape: tuple[int, ...]) -> int:
     """1 if axis i belongs outside axis j, -1 if inside, 0 if no operand tells."""
     for step in steps:
         if step[i] == 0 or step[j] == 0:
