@@ -16,6 +16,7 @@ import numpy as np
 from flambeau.kernels.pointwise import drop
 from flambeau.kernels.sort import sortable
 from flambeau.kernels.strides import normalize_dim, normalize_dims
+from flambeau.kernels.sums import MOST_BY_POSITION, in_rows
 
 Dim = int | Sequence[int] | None
 
@@ -346,6 +347,10 @@ def _with_index(name: str, a: np.ndarray, dim: int, keepdim: bool, greatest: boo
     if a.ndim == 0:
         return a.copy(), np.zeros((), np.int64)
     if a.dtype.char in _OWN_ORDER and a.ndim > 1:
+        if dim == a.ndim - 1 and a.size <= MOST_BY_POSITION and a.flags.c_contiguous:
+            index = a.argmax(-1) if greatest else a.argmin(-1)
+            values = in_rows(a, index)
+            return (values[..., None], index[..., None]) if keepdim else (values, index)
         values = (np.maximum if greatest else np.minimum).reduce(a, dim, None, None, keepdim)
         return values, a.argmax(dim, None, keepdims=keepdim) if greatest else a.argmin(dim, None, keepdims=keepdim)
     index = _arg_last(a, dim, greatest)

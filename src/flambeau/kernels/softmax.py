@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from flambeau.kernels.sums import row_sum, row_sum_everywhere, square_of_ones
+from flambeau.kernels.sums import row_max, row_sum, row_sum_everywhere, square_of_ones
 
 __all__ = ["log_softmax", "log_softmax_backward", "logsumexp", "softmax", "softmax_backward"]
 
@@ -31,6 +31,13 @@ def _sum_along(x: np.ndarray, dim: int) -> np.ndarray:
             n = x.shape[-1]
             return row_sum(x.reshape(-1, n)).reshape(*x.shape[:-1], 1)
     return np.add.reduce(x, dim, None, None, True)
+
+
+def _peak(x: np.ndarray, dim: int) -> np.ndarray:
+    """The maximum along dim, in a shape that broadcasts to x's."""
+    if dim == -1 or dim == x.ndim - 1:
+        return row_max(x)
+    return np.maximum.reduce(x, dim, None, None, True)
 
 
 def _of_one_or_none(x: np.ndarray, result: int) -> np.ndarray:
@@ -57,7 +64,7 @@ def softmax(x: np.ndarray, dim: int) -> np.ndarray:
     if np.maximum.reduce(x, None) < _MODERATE and np.minimum.reduce(x, None) > -_MODERATE:
         out = np.exp(x)         # two quick reductions of all instead of one along dim, and no subtraction
     else:
-        out = np.subtract(x, np.maximum.reduce(x, dim, None, None, True))
+        out = np.subtract(x, _peak(x, dim))
         np.exp(out, out)
     return np.divide(out, _sum_along(out, dim), out)
 
@@ -82,7 +89,7 @@ def log_softmax(x: np.ndarray, dim: int) -> np.ndarray:
         return log_softmax(x.astype(np.float32), dim).astype(x.dtype)
     if x.size <= 1:
         return _of_one_or_none(x, 0)
-    out = np.subtract(x, np.maximum.reduce(x, dim, None, None, True))
+    out = np.subtract(x, _peak(x, dim))
     total = _sum_along(np.exp(out), dim)
     return np.subtract(out, np.log(total, total), out)
 

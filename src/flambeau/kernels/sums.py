@@ -1,4 +1,4 @@
-"""Sums over the rows and columns of matrices, as products with a vector of ones.
+"""Sums over the rows and columns of matrices, as products with a vector of ones; maxima of rows by their positions.
 
 A BLAS product sums three to five times as fast as the reduction of NumPy, at every size (0.3 us against 0.9 for
 8x8; 5 us against 22 for 256x512). Along rows it keeps many partial sums: relative errors stay near 1e-7 in float32
@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-__all__ = ["channel_dot", "channel_sum", "column_sum", "row_dot", "row_sum", "row_sum_everywhere", "scalar"]
+__all__ = ["channel_dot", "channel_sum", "column_sum", "row_dot", "row_max", "row_sum", "row_sum_everywhere", "scalar"]
 
 _LONGEST_ROW = 1 << 16
 _PIECE = 4096  # rows of a column sum
@@ -82,6 +82,31 @@ def row_sum_everywhere(x: np.ndarray) -> np.ndarray:
 def row_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Inner products of the rows of a and b (R, D): (R, 1)."""
     return np.vecdot(a, b)[:, None]
+
+
+@lru_cache(maxsize=64)
+def _starts(n: int, step: int) -> np.ndarray:
+    starts = np.arange(0, n * step, step)
+    starts.flags.writeable = False
+    return starts
+
+
+MOST_BY_POSITION = 1 << 16
+
+
+def in_rows(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """The element of each row of x (*, D), in row-major order, at positions (*): (*)."""
+    return x.reshape(-1).take(positions + _starts(positions.size, x.shape[-1]).reshape(positions.shape))
+
+
+def row_max(x: np.ndarray) -> np.ndarray:
+    """The maxima of the rows of x (*, D), D > 0: (*, 1). NaN wins.
+
+    NumPy finds positions of maxima in a fifth of the time that it needs for maxima (0.3 us against 2.0 for 32x10).
+    """
+    if x.size > MOST_BY_POSITION or not x.flags.c_contiguous:
+        return np.maximum.reduce(x, -1, None, None, True)
+    return in_rows(x, x.argmax(-1))[..., None]
 
 
 def column_sum(x: np.ndarray) -> np.ndarray:
