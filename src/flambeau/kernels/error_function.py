@@ -1,4 +1,6 @@
-"""The error function and the normal distribution of large float32 arrays: a quotient of polynomials in float64, four times as fast as SciPy's loop.
+"""The error function and the normal distribution of large float32 arrays, as quotients of polynomials.
+
+In float64 for `erf`, four times as fast as SciPy's loop; in float32 for the distribution function.
 
 erf(x) = x P(x^2) / Q(x^2) for |x| <= 3.92, beyond which it rounds to 1. The coefficients minimise the greatest relative
 error over that range, 2e-9 (found by reweighted least squares): rounded to float32 the result is the right one but for
