@@ -114,3 +114,11 @@ def test_scripts_find_it_as_safetensors_torch(tmp_path):
     r = subprocess.run([sys.executable, "-m", "flambeau", "run", str(script)], capture_output=True, text=True, cwd=tmp_path,
                        env=dict(os.environ, PYTHONPATH=str(Path(flambeau.__file__).parents[1])), timeout=120)
     assert r.stdout.splitlines() == ["{'a': tensor([1., 1.], dtype=torch.bfloat16)} flambeau", "[1.0, 1.0]"], r.stderr
+
+
+def test_storage_of_tensors_that_share_memory():
+    from flambeau.serialization.safetensors import storage_ptr, storage_size
+
+    t = flambeau.ones(4, 3)
+    assert storage_ptr(t) == storage_ptr(t[2:]) == t.data_ptr() != storage_ptr(t.clone())
+    assert storage_size(t[2:]) == 48

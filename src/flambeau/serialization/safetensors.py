@@ -216,3 +216,13 @@ def load_model(model: Any, filename: Any, strict: bool = True, device: Any = "cp
             lines.append("    Unexpected key(s) in state_dict: " + ", ".join(f'"{name}"' for name in sorted(unexpected)))
         raise RuntimeError("\n".join(lines))
     return lacking, unexpected
+
+
+def storage_ptr(tensor: Any) -> int:
+    """The address of the memory that a tensor lies in: equal for tensors that share it."""
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def storage_size(tensor: Any) -> int:
+    """The size of that memory, in bytes."""
+    return int(tensor.untyped_storage().nbytes())
