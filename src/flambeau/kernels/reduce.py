@@ -67,12 +67,17 @@ def restore_axes(g: np.ndarray, dim: Dim, ndim: int) -> np.ndarray:
     return g
 
 
+def _row_major(out: np.ndarray) -> np.ndarray:
+    """out, which NumPy gives the memory order of what it reduced, row by row as PyTorch's."""
+    return out if out.ndim < 2 or out.flags.c_contiguous else out.copy()
+
+
 def _reduce(ufunc: np.ufunc, a: np.ndarray, axes: tuple[int, ...] | None, dtype: np.dtype, keepdim: bool) -> np.ndarray:
     """Reduce in dtype, or in float32 rounded at the end when dtype is a half type."""
     if dtype.char in HALF:
-        return np.asarray(ufunc.reduce(a, axes, _FLOAT32, None, keepdim)).astype(dtype)
+        return np.asarray(ufunc.reduce(a, axes, _FLOAT32, None, keepdim)).astype(dtype, "C")
     out = ufunc.reduce(a, axes, None if a.dtype is dtype else dtype, None, keepdim)
-    return out if type(out) is np.ndarray else np.array(out, dtype)
+    return _row_major(out) if type(out) is np.ndarray else np.array(out, dtype)
 
 
 def _sum_dtype(a: np.ndarray) -> np.dtype:
@@ -119,7 +124,7 @@ def sum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype |
                 if dim == 1 or dim == -1:
                     return a.dot(_ones(a.shape[1], own))
                 return _ones(a.shape[0], own).dot(a)
-            return _add_reduce(a, dim, None, None, keepdim)
+            return _row_major(_add_reduce(a, dim, None, None, keepdim))
     if dtype is None:
         dtype = _sum_dtype(a)
     elif own != dtype and own.kind in "fcV" and np.dtype(dtype).kind in "iub":
@@ -189,8 +194,7 @@ def mean(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype 
         out = sum(a, dim, keepdim)
     else:
         out = _add_reduce(a, axes, _FLOAT32 if half else None if dtype is own else dtype, None, keepdim)
-    if type(out) is not np.ndarray:
-        out = np.array(out)
+    out = _row_major(out) if type(out) is np.ndarray else np.array(out)
     n = count_reduced(a, axes)
     np.divide(out, _number(n, own) if own.char in "fd" and out.dtype is own else n, out)
     return out.astype(dtype) if half else out
@@ -208,7 +212,7 @@ def prod(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype 
         rows = np.multiply.reduce(flat[:whole].reshape(64, -1), 0)
         out = np.asarray(np.multiply.reduce(rows) * np.multiply.reduce(flat[whole:]), dtype)
         return out.reshape((1,) * a.ndim) if keepdim else out
-    return np.asarray(_reduce(np.multiply, a, axes, dtype, keepdim), order="C")
+    return _reduce(np.multiply, a, axes, dtype, keepdim)
 
 
 def nansum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype | None = None) -> np.ndarray:
@@ -262,8 +266,12 @@ def _extreme(name: str, ufunc: np.ufunc, a: np.ndarray, dim: Dim, keepdim: bool)
     if a.size == 0:
         _check_not_empty(name, a, axes)
     _refuse_order(name, a)
+    if axes == (a.ndim - 1,) and a.ndim > 1 and 0 < a.size <= MOST_BY_POSITION and a.dtype.char in _OWN_ORDER and (
+            a.flags.c_contiguous):
+        values, _ = _of_rows(a, ufunc is np.maximum)
+        return values[..., None] if keepdim else values
     out = ufunc.reduce(a, axes, None, None, keepdim)
-    return out if type(out) is np.ndarray else np.array(out, a.dtype)
+    return _row_major(out) if type(out) is np.ndarray else np.array(out, a.dtype)
 
 
 def amax(a: np.ndarray, dim: Dim = None, keepdim: bool = False) -> np.ndarray:
@@ -339,6 +347,12 @@ def argmin(a: np.ndarray, dim: int | None = None, keepdim: bool = False) -> np.n
     return _argument("argmin", a, dim, keepdim, False)
 
 
+def _of_rows(a: np.ndarray, greatest: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The extremes of the last axis, and their positions, which are found first: see `sums.row_max`."""
+    index = a.argmax(-1) if greatest else a.argmin(-1)
+    return in_rows(a, index), index
+
+
 def _with_index(name: str, a: np.ndarray, dim: int, keepdim: bool, greatest: bool) -> tuple[np.ndarray, np.ndarray]:
     dim = normalize_dim(dim, a.ndim)
     _check_not_empty(name, a, (dim,))
@@ -348,10 +362,9 @@ def _with_index(name: str, a: np.ndarray, dim: int, keepdim: bool, greatest: boo
         return a.copy(), np.zeros((), np.int64)
     if a.dtype.char in _OWN_ORDER and a.ndim > 1:
         if dim == a.ndim - 1 and a.size <= MOST_BY_POSITION and a.flags.c_contiguous:
-            index = a.argmax(-1) if greatest else a.argmin(-1)
-            values = in_rows(a, index)
+            values, index = _of_rows(a, greatest)
             return (values[..., None], index[..., None]) if keepdim else (values, index)
-        values = (np.maximum if greatest else np.minimum).reduce(a, dim, None, None, keepdim)
+        values = _row_major((np.maximum if greatest else np.minimum).reduce(a, dim, None, None, keepdim))
         return values, a.argmax(dim, None, keepdims=keepdim) if greatest else a.argmin(dim, None, keepdims=keepdim)
     index = _arg_last(a, dim, greatest)
     wide = np.expand_dims(index, dim)
@@ -389,7 +402,7 @@ def _truth(ufunc: np.ufunc, a: np.ndarray, dim: Dim, keepdim: bool) -> np.ndarra
         axes = reduced_axes(dim, a.ndim)
     own = a.dtype
     out = ufunc.reduce(a if own is _BOOL else a != 0, axes, None, None, keepdim)
-    return np.asarray(out, np.uint8 if own == np.uint8 else np.bool_)
+    return np.asarray(out, np.uint8 if own == np.uint8 else np.bool_, order="C")
 
 
 def _few_nonzero(a: np.ndarray, dim: Dim, keepdim: bool) -> int:
@@ -413,4 +426,4 @@ def any(a: np.ndarray, dim: Dim = None, keepdim: bool = False) -> np.ndarray:
 
 def count_nonzero(a: np.ndarray, dim: Dim = None) -> np.ndarray:
     """Return the number (int64) of nonzero elements over dim."""
-    return np.asarray(_add_reduce(a != 0, reduced_axes(dim, a.ndim), _INT64))
+    return np.asarray(_add_reduce(a != 0, reduced_axes(dim, a.ndim), _INT64), order="C")
