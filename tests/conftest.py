@@ -55,7 +55,7 @@ def outcome(fn: Callable, library: Any) -> tuple:
 
 @pytest.fixture
 def both() -> Callable:
-    import torch        # here: tests that have no need of PyTorch run without it
+    import torch  # here: tests that have no need of PyTorch run without it
 
     def check(fn: Callable, tolerance: float = 1e-5) -> Any:
         """fn(library) gives the same value, or an error of the same kind, with both libraries."""

@@ -154,7 +154,31 @@ def entry(key: str, record: Any) -> str:
     elif not record.differentiable:
         facts += ["no derivative"]
     lines += [f"*{'; '.join(facts)}*" if facts else "", ""]
+    lines += differs(key)
     return "\n".join(lines + (derivative(op) if op is not None else []))
+
+
+@functools.cache
+def differences() -> dict[str, list[str]]:
+    """For the last part of an operator's name: the paragraphs of docs/differences.md whose bold beginning names it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    text = (ROOT / "docs/differences.md").read_text(encoding="utf-8")
+    for paragraph in re.split(r"\n\n|\n(?=- )", text):
+        lead = re.match(r"(?:- )?\*\*(.+?)\*\*", paragraph, re.S)
+        if lead is None:
+            continue
+        for name in set(re.findall(r"`(?:\w+\.)*(\w+)(?:\(\))?`", lead[1])):
+            found[name].append(" ".join(paragraph.removeprefix("- ").split()))
+    return found
+
+
+def differs(key: str) -> list[str]:
+    """What the page of an operator says of PyTorch's being otherwise."""
+    lines = []
+    for text in differences().get(key.rsplit(".", 1)[-1], []):
+        text = re.sub(r"\]\((\w+\.md)", r"](../../\1", text)        # links are relative to docs/
+        lines += ['!!! note "Differs from PyTorch"', "", f"    {text}", ""]
+    return lines
 
 
 def primitive_of(record: Any) -> Any:

@@ -231,7 +231,8 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
         """The function: forward(ctx, *inputs), or forward(*inputs) when setup_context is defined."""
-        raise NotImplementedError("A custom autograd.Function must implement the forward: a static method forward(ctx, *inputs).")
+        raise NotImplementedError("A custom autograd.Function must implement the forward: a static method "
+                                  "forward(ctx, *inputs).")
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> Any:

@@ -189,8 +189,8 @@ def set_requires_grad(t: TensorBase, on: bool) -> None:
     if on and t._array is None and hasattr(t._lazy, "operate"):
         raise AutogradError(
             "You are attempting to call Tensor.requires_grad_() inside of a function being transformed by a functorch "
-            "transform (vmap): the tensor stands for a batch of samples, and has no graph of its own. Use torch.func.grad or "
-            "torch.func.vjp in the function, or call requires_grad_() outside.")
+            "transform (vmap): the tensor stands for a batch of samples, and has no graph of its own. Use torch.func.grad "
+            "or torch.func.vjp in the function, or call requires_grad_() outside.")
     if not on:
         if not is_leaf(t):
             n = grad_fn(t)

@@ -36,7 +36,11 @@ from ._meta import Meta
 from ._record import REGISTRY, Record
 from ._whole import alone
 
-_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+# What a function may call an argument that programs give by another name: NumPy's, or that of a sibling function
+_OTHER_NAMES = {"axis": ("dim",), "keepdims": ("keepdim",), "x": ("input", "A"), "a": ("input",), "x1": ("input",),
+                "x2": ("other",), "input": ("A", "L", "x"), "input2": ("L",), "b": ("B",), "element": ("elements",),
+                "test_element": ("test_elements",), "sections": ("indices_or_sections",),
+                "indices": ("indices_or_sections",), "tensor_indices_or_sections": ("indices_or_sections",)}
 _COPY = slot("copy")
 _COPY_OVERLAPPING = slot("copy_overlapping")
 
@@ -98,10 +102,10 @@ on_refusal: list[Callable] = [lambda function, args, kwargs: NotImplemented]
 
 
 def renamed(kwargs: dict[str, Any], names: set[str]) -> dict[str, Any]:
-    """NumPy's argument names as PyTorch's, where the function has those and not these."""
+    """Arguments by the names that the function has: NumPy's `axis` is its `dim`."""
     if all(k in names for k in kwargs):
         return kwargs
-    return {(_NUMPY_NAMES[k] if k not in names and _NUMPY_NAMES.get(k) in names else k): v for k, v in kwargs.items()}
+    return {k if k in names else next((n for n in _OTHER_NAMES.get(k, ()) if n in names), k): v for k, v in kwargs.items()}
 
 
 def as_method(record: Record) -> Callable:
@@ -264,7 +268,7 @@ def functions(namespace: str) -> dict[str, Callable]:
         names = _names(record, namespace)
         if not names:
             continue
-        needs_wrapper = record.out or {"dim", "keepdim", "input"} & set(parameter_names(record.fn))
+        needs_wrapper = record.out or {"dim", "keepdim", "input", "A"} & set(parameter_names(record.fn))
         fn = with_out(record.name, record.fn, record.out) if needs_wrapper and namespace != "nn.functional" else record.fn
         for name in names:
             found[name] = fn

@@ -192,8 +192,8 @@ def getitem(t: TensorBase, key: Any) -> Any:
 def setitem(t: TensorBase, key: Any, value: Any) -> None:
     """t[key] = value: value is a tensor that broadcasts, or a number."""
     if t._array is None and type(t._lazy) is state.sparse:
-        raise TypeError("Cannot assign to a sparse tensor: its positions are fixed. Write to .to_dense(), or make another one "
-                        "with torch.sparse_coo_tensor.")
+        raise TypeError("Cannot assign to a sparse tensor: its positions are fixed. Write to .to_dense(), or make another "
+                        "one with torch.sparse_coo_tensor.")
     if state.special != 0 and _mapped.setter and _mapped.setter[0](t, key, value):
         return
     if not isinstance(value, TensorBase):

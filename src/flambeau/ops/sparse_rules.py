@@ -46,8 +46,8 @@ ADD, SUB, MUL, NEG = slot("add"), slot("sub"), slot("mul"), slot("neg")
 
 _LINEAR = "neg conj clone cast to_copy real imag alias"
 _ZERO_PRESERVING = """deg2rad rad2deg abs sgn sign sin sinh asin asinh tan tanh atan atanh sqrt expm1 log1p floor ceil round
-    trunc frac round_decimals relu erf erfinv square isnan isinf isposinf isneginf signbit angle nan_to_num leaky_relu hardshrink
-    softshrink"""
+    trunc frac round_decimals relu erf erfinv square isnan isinf isposinf isneginf signbit angle nan_to_num leaky_relu
+    hardshrink softshrink"""
 
 
 def _elementwise(name: str, distinct: bool) -> None:

@@ -15,7 +15,7 @@ from flambeau.kernels.pointwise import LARGE, ZEROS, in_blocks, refuse, wide
 from flambeau.kernels.scipy_special import scipy_kernel, special
 
 from ._args import integer, tensor
-from ._pointwise import binary, no_derivative, unary, unary_samples
+from ._pointwise import binary, call2, no_derivative, unary, unary_samples
 from ._record import KERNEL, call, primitive, public
 
 _SPECIAL = ("special",)
@@ -235,15 +235,25 @@ def _airy(a: np.ndarray) -> np.ndarray:
     return np.asarray(special("airy")(a)[0]).astype(a.dtype)
 
 
-for _name, _kernel in (
-    ("bessel_j0", _real("j0")), ("bessel_j1", _real("j1")), ("bessel_y0", _real("y0")), ("bessel_y1", _real("y1")),
-    ("modified_bessel_i0", _real("i0")), ("modified_bessel_i1", _real("i1")), ("modified_bessel_k0", _real("k0")),
-    ("modified_bessel_k1", _real("k1")), ("scaled_modified_bessel_k0", _real("k0e")),
-    ("scaled_modified_bessel_k1", _real("k1e")), ("spherical_bessel_j0", _spherical_j0), ("airy_ai", _airy),
+_FIRST, _SECOND = "The Bessel function of the first kind,", "The Bessel function of the second kind,"
+_MODIFIED, _MODIFIED_SECOND = (f"The modified Bessel function of the {kind} kind," for kind in ("first", "second"))
+for _name, _kernel, _what in (
+    ("bessel_j0", _real("j0"), f"{_FIRST} of order 0: J_0(input) = sum over k of (-1)^k (input / 2)^(2k) / k!^2"),
+    ("bessel_j1", _real("j1"), f"{_FIRST} of order 1: J_1(input), the negative derivative of J_0"),
+    ("bessel_y0", _real("y0"), f"{_SECOND} of order 0: Y_0(input), -inf at 0 and nan below"),
+    ("bessel_y1", _real("y1"), f"{_SECOND} of order 1: Y_1(input), the negative derivative of Y_0"),
+    ("modified_bessel_i0", _real("i0"), f"{_MODIFIED} of order 0: I_0(input) = sum over k of (input / 2)^(2k) / k!^2"),
+    ("modified_bessel_i1", _real("i1"), f"{_MODIFIED} of order 1: I_1(input), the derivative of I_0"),
+    ("modified_bessel_k0", _real("k0"), f"{_MODIFIED_SECOND} of order 0: K_0(input), inf at 0 and nan below"),
+    ("modified_bessel_k1", _real("k1"), f"{_MODIFIED_SECOND} of order 1: K_1(input), the negative derivative of K_0"),
+    ("scaled_modified_bessel_k0", _real("k0e"), "exp(input) K_0(input): `modified_bessel_k0` without its underflow"),
+    ("scaled_modified_bessel_k1", _real("k1e"), "exp(input) K_1(input): `modified_bessel_k1` without its underflow"),
+    ("spherical_bessel_j0", _spherical_j0, "The spherical Bessel function of order 0: sin(input) / input, 1 at 0"),
+    ("airy_ai", _airy, "The Airy function Ai(input): the solution of y'' = input y that falls to 0 at infinity"),
 ):
     unary(_name, _kernel, expr=KERNEL, namespaces=_SPECIAL, method=False, inplace=False, differentiable=False,
           samples=lambda t: [call(t(3, 4, low=0.3, high=2.0, grad=False))],
-          doc=f"The function {_name.replace('_', ' ')}, elementwise. Not differentiable.")
+          doc=f"{_what}; elementwise. Not differentiable.\n\nSource: Abramowitz and Stegun, chapters 9 and 10.")
 
 
 # --------------------------------------------------------------------------------- entropy, normal distribution
@@ -337,6 +347,38 @@ _U = _polynomial(_one, lambda x: 2 * x, _chebyshev)
 _V = _polynomial(_one, lambda x: 2 * x - 1, _chebyshev)
 _W = _polynomial(_one, lambda x: 2 * x + 1, _chebyshev)
 
+_RECURRENCES = {       # how the documentation defines them
+    "chebyshev_polynomial_t": "T_0 = 1, T_1 = x, T_(k+1) = 2 x T_k - T_(k-1); T_n(cos a) = cos(n a)",
+    "chebyshev_polynomial_u": "U_0 = 1, U_1 = 2 x, U_(k+1) = 2 x U_k - U_(k-1)",
+    "chebyshev_polynomial_v": "V_0 = 1, V_1 = 2 x - 1, V_(k+1) = 2 x V_k - V_(k-1)",
+    "chebyshev_polynomial_w": "W_0 = 1, W_1 = 2 x + 1, W_(k+1) = 2 x W_k - W_(k-1)",
+    "hermite_polynomial_h": "H_0 = 1, H_1 = 2 x, H_(k+1) = 2 x H_k - 2 k H_(k-1) (of the physicists)",
+    "hermite_polynomial_he": "He_0 = 1, He_1 = x, He_(k+1) = x He_k - k He_(k-1) (of the probabilists)",
+    "laguerre_polynomial_l": "L_0 = 1, L_1 = 1 - x, (k + 1) L_(k+1) = (2 k + 1 - x) L_k - k L_(k-1)",
+    "legendre_polynomial_p": "P_0 = 1, P_1 = x, (k + 1) P_(k+1) = (2 k + 1) x P_k - k P_(k-1)",
+}
+
+
+def _polynomial_doc(name: str) -> str:
+    plain = name.removeprefix("shifted_")
+    kind = plain.split("_")[0].capitalize()
+    at = "at 2 x - 1 (shifted to [0, 1])" if plain != name else "at x"
+    return (f"The {kind} polynomial of degree n {at}, elementwise, with broadcasting: {_RECURRENCES[plain]}.\n"
+            "Not differentiable.\n\nSource: Abramowitz and Stegun, chapter 22.")
+
+
+def _front(name: str, op: Any) -> None:
+    """The public function of a polynomial, whose arguments are called x and n."""
+
+    def polynomial(x: Any, n: Any) -> Any:
+        return call2(op, x, n, name)
+
+    polynomial.__name__ = polynomial.__qualname__ = name
+    polynomial.__doc__ = _polynomial_doc(name)
+    public(op=op, name=name, namespaces=_SPECIAL, method=False, inplace=False, differentiable=False,
+           samples=lambda t: [call(t(3, 4, grad=False), 3)])(polynomial)
+
+
 for _name, _kernel in (
     ("chebyshev_polynomial_t", _T), ("chebyshev_polynomial_u", _U), ("chebyshev_polynomial_v", _V),
     ("chebyshev_polynomial_w", _W), ("shifted_chebyshev_polynomial_t", _shifted(_T)),
@@ -348,6 +390,5 @@ for _name, _kernel in (
         _one, lambda x: 1 - x, lambda k, x, p, q: ((2 * k + 1 - x) * p - k * q) / (k + 1))),
     ("legendre_polynomial_p", _polynomial(_one, lambda x: x, lambda k, x, p, q: ((2 * k + 1) * x * p - k * q) / (k + 1))),
 ):
-    binary(_name, _kernel, inputs=("x", "n"), float_result=True, expr=KERNEL, namespaces=_SPECIAL, method=False,
-           inplace=False, differentiable=False, samples=lambda t: [call(t(3, 4, grad=False), 3)],
-           doc=f"The {_name.replace('_', ' ')} of degree other at input, elementwise. Not differentiable.")
+    _front(_name, binary(_name, _kernel, inputs=("x", "n"), float_result=True, expr=KERNEL, namespaces=_SPECIAL, front=False,
+                         differentiable=False, doc=""))
