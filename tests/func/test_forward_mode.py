@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import sys
+import threading
 import weakref
 
 import pytest
 
 import flambeau
 import flambeau.autograd.forward_ad as fwAD
+from flambeau.core.state import state
 from flambeau.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 from .test_transforms import agree
@@ -193,3 +196,27 @@ def test_transforms_of_meta_tensors():
     assert vmap(grad(lambda x: net(x).sum()))(x).shape == (4, 3)
     assert jvp(net, (x,), (x,))[1].device.type == "meta"
     assert jacrev(net)(x).shape == (4, 2, 4, 3) and jacrev(net)(x).device.type == "meta"
+
+
+def test_threads_enter_and_leave_transforms_at_once():
+    x = flambeau.randn(3, 2)
+    failed = []
+
+    def work():
+        for _ in range(60):
+            out = vmap(lambda v: flambeau.rand(2) + v * 0, randomness="different")(x)
+            if (out[0] == out[1]).all():
+                failed.append(out)
+
+    interval = sys.getswitchinterval()
+    before = state.special
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failed and state.special == before

@@ -6,6 +6,7 @@ sees those: inside `below(order)` only interceptors of a lower order do, in this
 """
 from __future__ import annotations
 
+import threading
 from typing import Any, Final
 
 from .state import intercepting, local, state
@@ -17,15 +18,17 @@ MODES: Final = 40
 SUBCLASS: Final = 50
 
 _registered: list[tuple[int, Any]] = []
+_lock: Final = threading.RLock()        # threads enter and leave transforms at once; a finalizer may, in this very thread
 
 
 def register(order: int, fn: Any) -> None:
     """Ask fn(op, inputs, params, kind) for every operator: it answers with a value, or NotImplemented to pass."""
-    found: list[tuple[int, Any]] = list(_registered)
-    found.append((order, fn))
-    found.sort(key=order_of, reverse=True)
-    _registered[:] = found
-    intercepting(1)
+    with _lock:
+        found: list[tuple[int, Any]] = list(_registered)
+        found.append((order, fn))
+        found.sort(key=order_of, reverse=True)
+        _registered[:] = found
+        intercepting(1)
 
 
 def order_of(entry: tuple[int, Any]) -> int:
@@ -34,16 +37,17 @@ def order_of(entry: tuple[int, Any]) -> int:
 
 def unregister(order: int, fn: Any) -> None:
     """Undo one `register`."""
-    found: list[tuple[int, Any]] = list(_registered)
-    i = 0
-    while i < len(found):
-        entry = found[i]
-        if entry[0] == order and entry[1] == fn:
-            del found[i]
-            _registered[:] = found
-            intercepting(-1)
-            return
-        i += 1
+    with _lock:
+        found: list[tuple[int, Any]] = list(_registered)
+        i = 0
+        while i < len(found):
+            entry = found[i]
+            if entry[0] == order and entry[1] == fn:
+                del found[i]
+                _registered[:] = found
+                intercepting(-1)
+                return
+            i += 1
 
 
 def limit() -> int:
