@@ -6,6 +6,7 @@ the real one alone.
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import os
@@ -194,6 +195,24 @@ def test_dev_names_an_unknown_command():
     assert done.returncode == 2
     assert "unknown command 'tset'" in done.stderr
     assert "./dev test" in done.stderr
+
+
+def test_dev_nightly_runs_the_programs_that_are_there(monkeypatch):
+    loader = importlib.machinery.SourceFileLoader("flambeau_dev", str(ROOT / "dev"))
+    dev = importlib.util.module_from_spec(importlib.util.spec_from_loader("flambeau_dev", loader))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    loader.exec_module(dev)
+    commands = []
+    monkeypatch.setattr(dev, "run", lambda command, **env: commands.append(command[1:]) or len(commands) % 2)
+    assert dev.nightly([]) == 1
+    assert [c[:1] for c in commands] == [["-m"]] * len(commands) and len(commands) > 1
+    for command in commands:
+        assert "main(sys.argv[1:])" in (ROOT / (command[1].replace(".", "/") + ".py")).read_text()
+    commands[:] = [None]
+    assert dev.nightly(["meta", "exp", "float32"]) == 0
+    assert commands[1:] == [["-m", "tests.nightly.meta", "exp", "float32"]]
+    with pytest.raises(SystemExit):
+        dev.nightly(["mete"])
 
 
 def test_py_typed_marks_the_package_as_typed():
