@@ -361,3 +361,61 @@ def test_errors_are_pytorchs(name):
     kind = next(k for k in type(theirs.value).__mro__ if k.__module__ == "builtins")
     with pytest.raises(kind, match=words):
         program(flambeau, flambeau.func, Data(flambeau))
+
+
+def test_what_is_no_tensor_comes_out_of_vmap_where_out_dims_are_none():
+    x = flambeau.ones(3)
+    for chunk_size in (None, 2):
+        out = flambeau.vmap(lambda x: (x, [1, None]), out_dims=(0, [None, None]), chunk_size=chunk_size)(x)
+        assert out[0].shape == (3,) and out[1] == [1, None]
+    with pytest.raises(ValueError, match="must only return Tensors"):
+        flambeau.vmap(lambda x: (x, None))(x)
+
+
+def test_chunks_share_the_same_draw():
+    flambeau.manual_seed(0)
+    out = flambeau.vmap(lambda x: flambeau.rand(2) + x, randomness="same", chunk_size=2)(flambeau.zeros(5, 2))
+    flambeau.manual_seed(0)
+    assert out.tolist() == flambeau.rand(2).expand(5, 2).tolist()
+
+
+def test_a_gradient_is_of_a_real_number():
+    with pytest.raises(RuntimeError, match="only for real scalar outputs"):
+        flambeau.func.grad(lambda z: (z * z).sum())(flambeau.ones(2, dtype=flambeau.complex64))
+
+
+def test_a_tensor_made_of_a_batched_one_is_a_copy():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        out = flambeau.vmap(lambda x: flambeau.tensor(x, dtype=flambeau.float64).mul_(2))(x := flambeau.ones(3, 2))
+    assert out.tolist() == [[2.0, 2.0]] * 3 and out.dtype == flambeau.float64 and x.tolist() == [[1.0, 1.0]] * 3
+
+
+NUMERICAL = {
+    "a row set to zero": lambda h, x: (h * 1).index_fill(0, flambeau.tensor([1]), 0.0) * h,
+    "slices": lambda h, x: flambeau.hypot(copied_slice(h), x),
+    "solve": lambda h, x: flambeau.linalg.solve(h @ h.t() + flambeau.eye(3, dtype=h.dtype), x),
+    "layer_norm": lambda h, x: flambeau.nn.functional.layer_norm(h, (3, 4), x, h),
+    "det": lambda h, x: h * (flambeau.eye(3, dtype=h.dtype) + h[:, :3]).det(),
+}
+
+
+def copied_slice(h):
+    h = h.clone()
+    h[:2, 1:3] = h[1:, :2]
+    return h
+
+
+@pytest.mark.parametrize("name", NUMERICAL)
+def test_second_forward_derivatives_are_those_of_finite_differences(name):
+    """PyTorch's are wrong here: see docs/differences.md."""
+    d = Data(flambeau)
+    x, t, w = d(3, 4), d(3, 4), d(3, 4)
+    f = lambda x: NUMERICAL[name](x, w)         # noqa: E731
+    once = lambda x: flambeau.func.jvp(f, (x,), (t,))[1]        # noqa: E731
+    second = flambeau.func.jvp(once, (x,), (t,))[1]
+    step = 1e-4
+    want = (f(x + step * t) - 2 * f(x) + f(x - step * t)) / step ** 2
+    flambeau.testing.assert_close(second, want, rtol=1e-4, atol=1e-4)
+    value, linear = flambeau.func.linearize(f, x)
+    flambeau.testing.assert_close(linear(t), (f(x + step * t) - f(x - step * t)) / (2 * step), rtol=1e-5, atol=1e-5)

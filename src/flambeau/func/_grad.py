@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from flambeau.core.objects import TensorBase, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.core.state import grad_enabled
 
 from . import _arguments, _pytree
@@ -45,6 +45,9 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
             raise RuntimeError(
                 f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {len(shape_of(value))} dims. Maybe "
                 "you wanted to use the vjp or jacrev APIs instead?")
+        if dtype_of(value).kind == "c":
+            raise RuntimeError(f"{name}: grad can be implicitly created only for real scalar outputs but got {value.dtype}. "
+                               "Take its real part, or use vjp with a cotangent of your own.")
         whole = variables.whole(value)
         more = variables.asks_more([whole])
         found = pull([whole], [ones(whole)], variables.watched, more)

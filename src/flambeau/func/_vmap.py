@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.state import state
+from flambeau.ops._generator import default_generator
 
 from . import _custom, _dispatch, _indexing, _pytree, _whole  # noqa: F401  each answers for something in vmap
 from ._levels import VmapLevel, batch_at, enter, is_batched, leave, unbatch_at
@@ -148,6 +149,9 @@ def _outputs(func: Callable, out: Any, out_dims: Any, level: VmapLevel) -> Any:
     dims = _out_dims(func, out_dims, spec, len(leaves))
     found = []
     for t, d in zip(leaves, dims, strict=True):
+        if d is None and not isinstance(t, TensorBase):
+            found.append(t)
+            continue
         if not isinstance(t, TensorBase):
             raise ValueError(
                 f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(t)}. Did you mean "
@@ -186,7 +190,10 @@ def _in_chunks(func: Callable, size: int, chunk: int, dims: list, leaves: list, 
     parts: list[list] = []
     structure: Any = None
     where: list = []
+    begin = default_generator.get_state() if randomness == "same" else None
     for start in range(0, size, chunk):
+        if begin is not None and start:
+            default_generator.set_state(begin)          # every chunk sees the draws of the first
         n = min(chunk, size - start)
         given = [t if d is None else t.narrow(d, start, n) for t, d in zip(leaves, dims, strict=True)]
         out = _run(func, n, dims, given, spec, out_dims, randomness, kwargs)

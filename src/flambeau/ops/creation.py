@@ -48,9 +48,9 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             "torch.tensor() was given a tensor. To copy construct from a tensor, use x.detach().clone(), followed "
             "by .requires_grad_(True) where the copy is to collect gradients: this says what torch.tensor(x) does, "
             "which copies the values and leaves the graph.")
-        if data.layout is not STRIDED:
+        if data.layout is not STRIDED or hasattr(data._lazy, "operate"):        # sparse, or batched by vmap
             copied = data.detach().clone() if d is None else data.detach().to(dtype, copy=True)
-            return copied.requires_grad_(requires_grad)
+            return copied.requires_grad_() if requires_grad else copied
         if data._array is None and (device is None or as_device(device) is META):
             return finish_meta(data, d, requires_grad)
         a = array_of(data)
