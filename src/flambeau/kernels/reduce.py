@@ -16,7 +16,7 @@ import numpy as np
 from flambeau.kernels.pointwise import drop
 from flambeau.kernels.sort import sortable
 from flambeau.kernels.strides import normalize_dim, normalize_dims
-from flambeau.kernels.sums import MOST_BY_POSITION, in_rows
+from flambeau.kernels.sums import MOST_BY_POSITION, by_position, in_rows
 
 Dim = int | Sequence[int] | None
 
@@ -266,8 +266,7 @@ def _extreme(name: str, ufunc: np.ufunc, a: np.ndarray, dim: Dim, keepdim: bool)
     if a.size == 0:
         _check_not_empty(name, a, axes)
     _refuse_order(name, a)
-    if axes == (a.ndim - 1,) and a.ndim > 1 and 0 < a.size <= MOST_BY_POSITION and a.dtype.char in _OWN_ORDER and (
-            a.flags.c_contiguous):
+    if axes == (a.ndim - 1,) and a.ndim > 1 and a.dtype.char in _OWN_ORDER and by_position(a):
         values, _ = _of_rows(a, ufunc is np.maximum)
         return values[..., None] if keepdim else values
     out = ufunc.reduce(a, axes, None, None, keepdim)

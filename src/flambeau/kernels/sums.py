@@ -94,6 +94,11 @@ def _starts(n: int, step: int) -> np.ndarray:
 MOST_BY_POSITION = 1 << 16
 
 
+def by_position(x: np.ndarray) -> bool:
+    """Whether extremes of the rows of x are found quickest by their positions: many rows, but not too many elements."""
+    return 16 * x.shape[-1] < x.size <= MOST_BY_POSITION and x.flags.c_contiguous
+
+
 def in_rows(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """The element of each row of x (*, D), in row-major order, at positions (*): (*)."""
     return x.reshape(-1).take(positions + _starts(positions.size, x.shape[-1]).reshape(positions.shape))
@@ -104,7 +109,7 @@ def row_max(x: np.ndarray) -> np.ndarray:
 
     NumPy finds positions of maxima in a fifth of the time that it needs for maxima (0.3 us against 2.0 for 32x10).
     """
-    if x.size > MOST_BY_POSITION or not x.flags.c_contiguous:
+    if not by_position(x):
         return np.maximum.reduce(x, -1, None, None, True)
     return in_rows(x, x.argmax(-1))[..., None]
 
