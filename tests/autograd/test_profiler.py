@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import warnings
 
 import pytest
+import torch
 
 import flambeau as T
 from flambeau.autograd.profiler import profile, record_function
@@ -76,3 +79,56 @@ def test_values_and_gradients_do_not_change():
         a, b = y.unbind()
         (a * b).backward()
     assert x.grad.tolist() == [0.0, 90.0]
+
+
+def cycles(package, plan, steps, **options):
+    """(step number, how many exp were recorded) for each trace, and the last step number."""
+    P, seen = package.profiler, []
+
+    def ready(prof):
+        seen.append((prof.step_num, sum(e.name == "aten::exp" for e in prof.events())))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")     # PyTorch's, of schedules without warm-up
+        with P.profile(activities=[P.ProfilerActivity.CPU], schedule=plan and P.schedule(**plan), on_trace_ready=ready,
+                       **options) as prof:
+            for _ in range(steps):
+                package.ones(2).exp()
+                prof.step()
+    return seen, prof.step_num
+
+
+@pytest.mark.parametrize("plan, steps, options", [
+    (None, 2, {}), (dict(wait=1, warmup=1, active=2, repeat=2), 9, {}), (dict(wait=0, warmup=0, active=2), 4, {}),
+    (dict(wait=0, warmup=1, active=3), 7, {}), (dict(wait=2, warmup=0, active=1, skip_first=1), 8, {}),
+    (dict(wait=0, warmup=1, active=1, repeat=2), 6, {"acc_events": True})])
+def test_scheduled_steps_are_recorded_as_in_pytorch(plan, steps, options):
+    assert cycles(T, plan, steps, **options) == cycles(torch, plan, steps, **options)
+
+
+def test_steps_are_regions_and_traces_go_to_files(tmp_path):
+    P = T.profiler
+    with P.profile(schedule=P.schedule(wait=0, warmup=1, active=1, repeat=1), record_shapes=True,
+                   on_trace_ready=P.tensorboard_trace_handler(str(tmp_path), "me", use_gzip=True)) as prof:
+        prof.add_metadata("run", "first")
+        for _ in range(3):
+            T.ones(2).exp()
+            prof.step()
+    assert {"ProfilerStep#1", "aten::exp"} == {e.key for e in prof.key_averages()}
+    (path,) = tmp_path.iterdir()
+    assert path.name.startswith("me.") and path.name.endswith(".pt.trace.json.gz")
+    trace = json.loads(gzip.decompress(path.read_bytes()))
+    assert trace["run"] == "first" and {e["name"] for e in trace["traceEvents"]} == {"ProfilerStep#1", "aten::exp"}
+
+
+def test_profiles_that_cannot_be():
+    P = T.profiler
+    with pytest.raises(AssertionError, match="No valid profiler activities.*ProfilerActivity.CPU"):
+        P.profile(activities=[P.ProfilerActivity.CUDA])
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        prof = P.profile(activities=[P.ProfilerActivity.CPU, P.ProfilerActivity.CUDA])
+    prof.step()
+    with pytest.raises(AssertionError, match="nothing was recorded"):
+        prof.key_averages()
+    with pytest.raises(NotImplementedError, match="cProfile"):
+        prof.export_stacks("stacks.txt")

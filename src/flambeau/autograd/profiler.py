@@ -10,6 +10,7 @@ Measuring costs about a microsecond for each operator, which is counted in the t
 from __future__ import annotations
 
 import functools
+import gzip
 import json
 import os
 import threading
@@ -145,12 +146,13 @@ class EventList(list):
         lines += ["  ".join(c.rjust(w) for c, w in zip(r, widths, strict=True)) for r in rows]
         return "\n".join([*lines, rule, f"Self CPU time total: {_time(self.self_cpu_time_total)}", ""])
 
-    def export_chrome_trace(self, path: str) -> None:
-        """Write the events for chrome://tracing or Perfetto."""
+    def export_chrome_trace(self, path: str, metadata: dict[str, Any] | None = None) -> None:
+        """Write the events for chrome://tracing or Perfetto; compressed if `path` ends in .gz."""
         trace = [{"name": e.name, "ph": "X", "ts": e.start, "dur": e.cpu_time_total, "pid": os.getpid(), "tid": e.thread,
                   "cat": "cpu_op"} for e in self]
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump({"traceEvents": trace}, file)
+        opener: Callable = gzip.open if str(path).endswith(".gz") else open
+        with opener(path, "wt", encoding="utf-8") as file:
+            json.dump({**(metadata or {}), "traceEvents": trace}, file)
 
     def __str__(self) -> str:
         return self.table()
