@@ -96,3 +96,19 @@ def test_without_a_gpu_the_scaler_for_one_is_off():
         assert not flambeau.amp.GradScaler("cuda").is_enabled()
     with pytest.warns(FutureWarning, match="torch.cpu.amp.GradScaler"):
         assert flambeau.cpu.amp.GradScaler().is_enabled()
+
+
+def test_sparse_gradients_are_unscaled_and_looked_at():
+    for bad in (False, True):
+        table = flambeau.nn.Embedding(4, 2, sparse=True)
+        before = table.weight.detach().clone()
+        optimizer = flambeau.optim.SGD(table.parameters(), lr=0.5)
+        scaler = flambeau.amp.GradScaler("cpu", init_scale=8.0)
+        loss = table(flambeau.tensor([1, 1, 2])).sum() * (float("inf") if bad else 1.0)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        moved = before - table.weight.detach()
+        rows = [[0.0] * 2] * 4 if bad else [[0.0] * 2, [1.0] * 2, [0.5] * 2, [0.0] * 2]
+        assert scaler.get_scale() == (4.0 if bad else 8.0)
+        flambeau.testing.assert_close(moved, flambeau.tensor(rows))

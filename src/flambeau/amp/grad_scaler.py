@@ -98,7 +98,7 @@ class GradScaler:
             for p in group["params"]:
                 if p.grad is None:
                     continue
-                g = array_of(p.grad)
+                g = array_of(p.grad._values() if p.grad.is_sparse else p.grad)
                 if g.dtype == np.float16:
                     raise ValueError("Attempting to unscale FP16 gradients. Keep the parameters in float32.")
                 found = found or not bool(np.isfinite(g).all())

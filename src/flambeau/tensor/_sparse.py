@@ -178,6 +178,14 @@ class SparseMethods:
         found: int = _data(self, "_nnz", tuple(_NAMES)[1:], "sparse").pattern.nnz
         return found
 
+    def _dimI(self: Any) -> int:
+        """As sparse_dim()."""
+        return int(self.sparse_dim())
+
+    def _dimV(self: Any) -> int:
+        """As dense_dim()."""
+        return int(self.dense_dim())
+
     def sparse_dim(self: Any) -> int:
         """How many dimensions are sparse: none of a dense tensor."""
         return 0 if self.layout is STRIDED else int(self._lazy.pattern.sparse_dim)
