@@ -402,6 +402,20 @@ def test_numpy_of_a_tensor_that_requires_grad_names_the_fix() -> None:
         flambeau.ones(2, requires_grad=True).numpy()
 
 
+def test_numpy_is_given_where_nothing_is_recorded() -> None:
+    import torch
+
+    for library in (flambeau, torch):
+        w = library.ones(2, requires_grad=True)
+        with library.no_grad():
+            w.numpy()[0] = 3
+            assert np.asarray(w).tolist() == [3.0, 1.0]
+        with library.inference_mode():
+            assert w.numpy().tolist() == [3.0, 1.0]
+        with pytest.raises(RuntimeError, match="Can't call numpy"):
+            np.asarray(w)
+
+
 @pytest.mark.parametrize("convert", [float, complex, lambda t: np.zeros(1).__setitem__(0, t),
                                      lambda t: flambeau.tensor([t])])
 def test_losing_the_history_to_a_number_warns(convert) -> None:

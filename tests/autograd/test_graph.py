@@ -183,6 +183,25 @@ def test_saved_tensors_hooks_pack_and_unpack(agree):
     agree(fn)
 
 
+def test_pack_hooks_record_nothing_and_derivatives_go_on(agree):
+    def fn(T):
+        modes = []
+
+        def pack(t):
+            modes.append(T.is_grad_enabled())
+            return t.numpy().copy()
+
+        x = T.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        with T.autograd.graph.saved_tensors_hooks(pack, T.from_numpy):
+            (g,) = T.autograd.grad((x.exp() * x @ x).sum(), x, create_graph=True)
+        (h,) = T.autograd.grad(g.sum(), x)
+        node = x.exp().grad_fn
+        node._raw_saved_result.register_hooks(lambda t: modes.append(T.is_grad_enabled()) or t, lambda t: t)
+        return g, h, set(modes), T.is_grad_enabled()
+
+    agree(fn)
+
+
 def test_inner_saved_tensors_hooks_win(agree):
     def fn(T):
         log = []

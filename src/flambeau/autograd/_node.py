@@ -27,7 +27,7 @@ from flambeau.core.objects import (
 from flambeau.core.op import OUT, Op
 from flambeau.core.origin import quoted, scope_path
 from flambeau.core.saved import needs_saved, read_input, read_output
-from flambeau.core.state import bump_meta_epoch, state
+from flambeau.core.state import bump_meta_epoch, set_grad_enabled, state
 from flambeau.tensor._autograd import TensorHookHandle as Handle
 
 
@@ -60,7 +60,12 @@ class SavedTensor:
             raise TypeError("register_hooks() takes two functions: pack_hook(tensor) and unpack_hook(packed)")
         value = _read(node, self._kind, self._i)
         plain = value if self._kind == "input" and value.is_leaf else value.detach()
-        _put_raw(node, self._kind, self._i, Packed(pack_hook(plain), unpack_hook))
+        old_mode = set_grad_enabled(False)
+        try:
+            packed = pack_hook(plain)
+        finally:
+            set_grad_enabled(old_mode)
+        _put_raw(node, self._kind, self._i, Packed(packed, unpack_hook))
 
 
 def _raw(node: Node, kind: str, i: int) -> Any:

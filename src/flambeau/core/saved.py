@@ -24,17 +24,21 @@ from .objects import (
     version_of,
 )
 from .op import ALL_INPUTS_BIT, DTYPE, DTYPES, INPUTS, OUT, PARAM, SHAPE, SHAPES, Formula, Op
-from .state import local, state
+from .state import local, set_grad_enabled, state
 
 
 def pack(t: TensorBase) -> Any:
-    """t through the innermost saved-tensor hook of this thread, or None when there is none."""
+    """t through the innermost saved-tensor hook of this thread, which records nothing, or None when there is none."""
     h = getattr(local, "saved_hooks", None)
     if not h:
         return None
     top = h[-1]
     before = version_of(t)
-    kept: Any = top[0](t)
+    old = set_grad_enabled(False)
+    try:
+        kept: Any = top[0](t)
+    finally:
+        set_grad_enabled(old)
     if version_of(t) != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors given to a pack hook are still in use by "

@@ -8,7 +8,7 @@ import numpy as np
 
 from flambeau.core.objects import TensorBase, array_of, make, requires, shape_of
 from flambeau.core.origin import warn_user
-from flambeau.core.state import state
+from flambeau.core.state import grad_enabled, state
 from flambeau.kernels.casting import BFLOAT16, cast
 from flambeau.kernels.promotion import number_dtype
 
@@ -105,10 +105,10 @@ class Conversions:
             force: detach first when the tensor requires grad, instead of raising.
 
         Raises:
-            RuntimeError: the tensor requires grad.
+            RuntimeError: the tensor requires grad, and grad mode is on.
             TypeError: a meta tensor, or bfloat16, which NumPy lacks.
         """
-        if not force and requires(self):
+        if not force and requires(self) and grad_enabled():
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad: what NumPy computes is not recorded. Use "
                 "tensor.detach().numpy() instead.")
