@@ -121,6 +121,8 @@ def test_the_nearest_names_are_given(module, slip, near):
         getattr(importlib.import_module("flambeau." + module), slip)
     with pytest.raises(ImportError, match=near):
         exec(f"from flambeau.{module} import {slip}")
+    with pytest.raises(AttributeError, match="Did you mean data[?]"):
+        flambeau.utils.dta  # noqa: B018
 
 
 def test_only_an_absent_gpu_is_a_matter_of_cuda():

@@ -39,7 +39,7 @@ def no_attribute(module: str, name: str, names: Iterable[str] = (), instead: str
 def nearest(name: str, names: Iterable[str], difflib: Any) -> list[str]:
     """Up to three names that a slip of the keyboard, or of capital letters, turns into `name`."""
     by_lower: dict[str, list[str]] = {}
-    for n in names:
+    for n in dict.fromkeys(names):
         if not n.startswith("_"):
             by_lower.setdefault(n.lower(), []).append(n)
     return [n for low in difflib.get_close_matches(name.lower(), by_lower, 3, 0.75) for n in by_lower[low]][:3]
