@@ -414,3 +414,50 @@ def test_other_threads_see_no_vmap():
     flambeau.vmap(mapped)(flambeau.ones(2))
     thread.join()
     assert seen == [(3,)]
+
+
+# ------------------------------------------------------------------------------------------------- transforms in a backward
+
+
+def fixed_point(T, F):
+    """The solution x of x = tanh(x / 2 + a), whose backward solves a linear equation by vjp."""
+
+    class FixedPoint(T.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(a):
+            x = T.zeros_like(a)
+            for _ in range(40):
+                x = T.tanh(0.5 * x + a)
+            return x
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(inputs[0], output)
+
+        @staticmethod
+        def backward(ctx, g):
+            a, x = ctx.saved_tensors
+            _, pull = F.vjp(lambda x: T.tanh(0.5 * x + a), x)
+            u = g
+            for _ in range(40):
+                u = g + pull(u)[0]
+            return F.vjp(lambda a: T.tanh(0.5 * x + a), a)[1](u)[0]
+
+    return FixedPoint.apply
+
+
+IMPLICIT = {
+    "grad": lambda T, F, d: F.grad(lambda a: fixed_point(T, F)(a).sum())(d(3)),
+    "vmap of grad": lambda T, F, d: F.vmap(F.grad(lambda a: fixed_point(T, F)(a).sum()))(d(2, 3)),
+    "grad of vmap": lambda T, F, d: F.grad(lambda a: F.vmap(fixed_point(T, F))(a).sum())(d(2, 3)),
+    "jacobian": lambda T, F, d: F.jacrev(fixed_point(T, F))(d(3)),
+    "vmap of jacobian": lambda T, F, d: F.vmap(F.jacrev(fixed_point(T, F)))(d(2, 3)),
+    "two levels": lambda T, F, d: F.vmap(F.vmap(F.grad(lambda a: fixed_point(T, F)(a))))(d(2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_a_backward_may_use_transforms(name):
+    agree(IMPLICIT[name])

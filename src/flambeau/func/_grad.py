@@ -43,14 +43,14 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
             raise RuntimeError(f"{name}: Expected f(*args) to return a Tensor, got {type(value)}")
         if len(shape_of(value)) != 0:
             raise RuntimeError(
-                f"{name}: Expected f(*args) to return a scalar Tensor, got tensor with {len(shape_of(value))} dims. Maybe "
+                f"{name}: Expected f(*args) to return a scalar: this tensor has {len(shape_of(value))} dims. Maybe "
                 "you wanted to use the vjp or jacrev APIs instead?")
         if dtype_of(value).kind == "c":
             raise RuntimeError(f"{name}: grad can be implicitly created only for real scalar outputs but got {value.dtype}. "
                                "Take its real part, or use vjp with a cotangent of your own.")
         whole = variables.whole(value)
         more = variables.asks_more([whole])
-        found = pull([whole], [ones(whole)], variables.watched, more)
+        found = pull([whole], [ones(whole)], variables, variables.watched, more)
         gradient = _pytree.unflatten([variables.hidden(g) for g in found], spec)
         value = released(value, more)
         if has_aux:
@@ -117,7 +117,8 @@ class Pullback:
             create = grad_enabled() and (self.more or any(asks(c) for c in cotangents))
         stack = self.variables.stack
         seeds = [full(c, stack) for c in cotangents]
-        return [self.variables.hidden(g) for g in pull(self.whole, seeds, self.variables.watched, create)]
+        found = pull(self.whole, seeds, self.variables, self.variables.watched, create)
+        return [self.variables.hidden(g) for g in found]
 
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
@@ -147,7 +148,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         leaves, spec = _pytree.flatten(given)
         if spec != back.out_spec:
             raise RuntimeError(
-                f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                f"The cotangents must have the pytree structure of the outputs. "
                 f"There are {len(leaves)} cotangents (as {type(given).__name__}) for {len(back.outputs)} outputs.")
         for i, (c, o) in enumerate(zip(leaves, back.outputs, strict=True)):
             if not isinstance(c, TensorBase) or shape(c) != shape(o):

@@ -30,7 +30,7 @@ class Pushforward:
         with Recording(), by_jvp():
             self.seeds = [seed(t) if state.is_float(dtype_of(t)) and requires(t) else None for t in back.whole]
             live = [(t, u) for t, u in zip(back.whole, self.seeds, strict=True) if u is not None]
-            self.grads = pull([t for t, _ in live], [u for _, u in live], back.variables.watched, True)
+            self.grads = pull([t for t, _ in live], [u for _, u in live], back.variables, back.variables.watched, True)
 
     def push(self, tangents: list) -> list:
         """The outputs' tangents."""
@@ -40,7 +40,7 @@ class Pushforward:
         seeds = [u for u in self.seeds if u is not None]
         given = [full(t.to(w.dtype) if t.dtype != w.dtype else t, stack)
                  for t, w in zip(tangents, back.variables.watched, strict=True)]
-        found = iter(pull(self.grads, given, seeds, create) if seeds else ())
+        found = iter(pull(self.grads, given, back.variables, seeds, create) if seeds else ())
         made = []
         for o, u in zip(back.whole, self.seeds, strict=True):
             made.append(back.variables.hidden(zeros(o) if u is None else next(found)))

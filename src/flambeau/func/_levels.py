@@ -7,7 +7,8 @@ knows inner tensors only, so that it works through vmap and in it without a rule
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from flambeau.core.dtype import CPU
@@ -159,10 +160,25 @@ def from_full(t: Any, upto: list[VmapLevel]) -> Any:
 
 def enter(size: int, randomness: str) -> VmapLevel:
     stack = levels()
-    level = VmapLevel(len(stack) + 1, size, randomness)
+    level = VmapLevel(stack[-1].depth + 1 if stack else 1, size, randomness)
     stack.append(level)
     register(VMAP, interceptor[0])
     return level
+
+
+@contextmanager
+def without(hidden: list[VmapLevel]) -> Iterator[None]:
+    """The levels entered since are the only ones: code that runs on the whole batch of the others does not see them."""
+    stack = levels()
+    if not hidden or not stack:
+        yield
+        return
+    before = list(stack)
+    stack[:] = [x for x in before if x not in hidden]
+    try:
+        yield
+    finally:
+        stack[:] = before
 
 
 def leave(level: VmapLevel) -> None:

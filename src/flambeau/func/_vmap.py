@@ -47,7 +47,7 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
     [5.0, 11.0]
     """
     if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+        raise RuntimeError(f"randomness is 'error', 'different' or 'same'. Got {randomness}")
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 
@@ -109,7 +109,7 @@ def _inputs(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list,
                          "be a Tensor with an in_dim that is not None.")
     if len(sizes) > 1:
         raise ValueError(
-            f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"vmap: The mapped dimensions must have the same size, these have "
             f"{[shape_of(t)[d] for t, d in zip(leaves, dims, strict=True) if d is not None]} for the mapped dimension")
     return sizes.pop(), dims, leaves, spec
 

@@ -20,7 +20,7 @@ from flambeau.core.saved import alias_of
 from flambeau.core.state import grad_enabled, set_grad_enabled, state
 from flambeau.core.views import grad_fn, set_edge
 
-from ._levels import VmapLevel, from_full, full, is_batched, levels, wrap
+from ._levels import VmapLevel, from_full, full, is_batched, levels, without, wrap
 
 ALIAS = slot("alias")
 
@@ -149,10 +149,11 @@ def asks(t: Any) -> bool:
     return isinstance(t, TensorBase) and requires(t)
 
 
-def pull(outputs: list, seeds: list, watched: list, create: bool) -> list:
+def pull(outputs: list, seeds: list, variables: Variables, watched: list, create: bool) -> list:
     """Gradients of sum(output * seed) in the watched tensors; zeros where there is none. The graph is kept.
 
-    Seeds may be batched at levels entered since: then the gradients are.
+    Seeds may be batched at levels entered since: then the gradients are. The graph is that of ordinary tensors, which have
+    the batches of the variables' levels: the backward of a custom Function does not see those levels.
     """
     forced = _tangents.active() and not create      # forward mode follows a backward that is recorded
     create = create or forced
@@ -163,10 +164,11 @@ def pull(outputs: list, seeds: list, watched: list, create: bool) -> list:
         on_tensors = create or any(s._array is None for _, s in pairs)
         carried = [s if on_tensors else array_of(s) for _, s in pairs]
         if create:
-            with Recording():
+            with Recording(), without(variables.stack):
                 found = list(run_backward(roots, carried, True, True, watched, False))
         else:
-            found = list(run_backward(roots, carried, True, False, watched, False))
+            with without(variables.stack):
+                found = list(run_backward(roots, carried, True, False, watched, False))
         if forced:
             found = [g if g is None else _cut(g) for g in found]
     return [zeros(t) if g is None else g for g, t in zip(found, watched, strict=True)]
