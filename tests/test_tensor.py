@@ -402,6 +402,15 @@ def test_numpy_of_a_tensor_that_requires_grad_names_the_fix() -> None:
         flambeau.ones(2, requires_grad=True).numpy()
 
 
+def test_wrong_arguments_are_refused_in_the_name_of_the_method() -> None:
+    t = flambeau.ones(3)
+    for call in (lambda: t.sum(axes=0), lambda: t.backward(axes=0), lambda: t.exp(1, 2), lambda: t.item(1)):
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert not any(name in str(caught.value) for name in ("Hot", "Methods", "Conversions"))
+    assert pickle.loads(pickle.dumps(flambeau.Tensor.backward))(t.sum().requires_grad_()) is None
+
+
 def test_numpy_is_given_where_nothing_is_recorded() -> None:
     import torch
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 from flambeau.core import dtype as dtypes
@@ -71,6 +72,11 @@ class Tensor(Methods, Autograd, Conversions, Storage, Facts, SparseMethods, Unsu
 for _name, _method in {**METHODS, **_assemble.methods(), **views.PROPERTIES, **OPERATORS}.items():
     if not any(_name in c.__dict__ for c in Tensor.__mro__[:-1]):
         setattr(Tensor, _name, _method)
+
+for _base in Tensor.__mro__[:-1]:       # Python's own errors of arguments name the method as it was called
+    for _method in vars(_base).values():
+        if isinstance(_method, FunctionType):
+            _method.__qualname__, _method.__module__ = f"Tensor.{_method.__name__}", Tensor.__module__
 
 _assemble.on_refusal[0] = _torch_function.fallback
 state.lazy, state.detach = _no_array.lazy, _no_array.detach
