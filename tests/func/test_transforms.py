@@ -319,7 +319,7 @@ ERRORS = {
     "nonzero": (lambda T, F, d: F.vmap(lambda x: x.nonzero())(d(3, 2)), "vmap"),
     "mask": (lambda T, F, d: F.vmap(lambda x: x[x > 0])(d(3, 2)), "vmap"),
     "write into a shared tensor": (lambda T, F, d: F.vmap(lambda x, y: y.add_(x), in_dims=(0, None))(d(3, 2), d(2)), "vmap"),
-    "in_dims type": (lambda T, F, d: F.vmap(double, in_dims="a")(d(3)), "expected `in_dims`"),
+    "in_dims type": (lambda T, F, d: F.vmap(double, in_dims="a")(d(3)), "`in_dims` is an int"),
     "in_dims structure": (lambda T, F, d: F.vmap(double, in_dims=(0, 0))(d(3)), "in_dims is not compatible"),
     "in_dims range": (lambda T, F, d: F.vmap(double, in_dims=2)(d(3)), "in_dim"),
     "in_dims all None": (lambda T, F, d: F.vmap(double, in_dims=None)(d(3)), "in_dims"),

@@ -43,7 +43,7 @@ class ConstraintRegistry:
         if isinstance(constraint, constraints.Constraint):
             constraint = type(constraint)
         if not (isinstance(constraint, type) and issubclass(constraint, constraints.Constraint)):
-            raise TypeError("Expected constraint to be either a Constraint subclass or instance, but got "
+            raise TypeError("register() takes a Constraint, or a subclass of it, not "
                             f"{constraint!r}.")
         self._registry[constraint] = factory
         return factory

@@ -39,7 +39,7 @@ class Independent(Distribution, Generic[D]):
                  validate_args: bool | None = None) -> None:
         had = len(base_distribution.batch_shape)
         if reinterpreted_batch_ndims > had:
-            raise ValueError("Expected reinterpreted_batch_ndims <= len(base_distribution.batch_shape), actual "
+            raise ValueError("reinterpreted_batch_ndims is at most the number of batch dimensions of the base distribution: "
                              f"{reinterpreted_batch_ndims} vs {had}: {base_distribution!r} has no more to give.")
         event_dim = reinterpreted_batch_ndims + len(base_distribution.event_shape)
         shape = base_distribution.batch_shape + base_distribution.event_shape

@@ -30,8 +30,8 @@ def apply(cls: Any, args: tuple) -> Any:
     name = cls.__name__
     if cls.setup_context is Function.setup_context:
         raise RuntimeError(
-            f"In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
-            f"override the setup_context staticmethod. {name} does not: write forward(*inputs) without ctx, and "
+            f"An autograd.Function under vmap, grad, jvp, ... must override the setup_context staticmethod. "
+            f"{name} does not: write forward(*inputs) without ctx, and "
             "setup_context(ctx, inputs, output) that saves what backward needs.")
     own = cls.vmap is not Function.vmap
     if own and cls.generate_vmap_rule:
@@ -41,8 +41,8 @@ def apply(cls: Any, args: tuple) -> Any:
         return _by_its_own(cls, args, level)
     if not cls.generate_vmap_rule:
         raise RuntimeError(
-            f"You tried to vmap over {name}, but it does not have vmap support. Please override and implement the vmap "
-            "staticmethod or set generate_vmap_rule=True.")
+            f"You tried to vmap over {name}, but it does not have vmap support. Give it a vmap staticmethod, or set "
+            "generate_vmap_rule = True.")
     return _generated(cls, args, level)
 
 

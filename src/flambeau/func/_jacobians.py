@@ -47,7 +47,7 @@ def _real(tensors: list, what: str, name: str) -> None:
     for i, t in enumerate(tensors):
         if isinstance(t, TensorBase) and dtype_of(t).kind == "c":
             raise RuntimeError(
-                f"{name}: Expected all {what} to be real but received complex tensor at flattened input idx: {i}. Take the "
+                f"{name}: Expected all {what} to be real, but leaf {i} of the flattened ones is complex. Take the "
                 "real and the imaginary part apart, by torch.view_as_real.")
 
 
@@ -87,8 +87,8 @@ def jacrev(func: Callable, argnums: Any = 0, *, has_aux: bool = False, chunk_siz
         _real(back.outputs, "outputs", "jacrev")
         for t in back.outputs:
             if not state.is_float(dtype_of(t)):
-                raise RuntimeError("vjp(f, ...): All outputs of f must be floating-point or complex Tensors, got Tensor "
-                                   f"with dtype {t.dtype}")
+                raise RuntimeError("vjp(f, ...): f must return floating-point or complex Tensors, this one has "
+                                   f"dtype {t.dtype}")
         columns = vmap(lambda *c: tuple(back.pull(list(c))), chunk_size=chunk_size)(*_basis(back.outputs))
         split = [_split(c, back.outputs) for c in columns]              # for each input, for each output
         tables = [_pytree.unflatten([column[j] for column in split], back.in_spec)[0] for j in range(len(back.outputs))]

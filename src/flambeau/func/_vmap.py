@@ -73,8 +73,8 @@ def _inputs(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list,
     name = name_of(func)
     if not isinstance(in_dims, (int, tuple)) or isinstance(in_dims, bool):
         raise ValueError(
-            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple "
-            f"matching the structure of inputs, got: {type(in_dims)}.")
+            f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): `in_dims` is an int, or a tuple (nested, if need be) "
+            f"with the structure of the inputs, not {type(in_dims)}.")
     if not args:
         raise ValueError(
             f"vmap({name})(<inputs>): got no inputs: there is nothing to map over. Keyword arguments are not mapped: every "
@@ -91,8 +91,8 @@ def _inputs(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list,
             continue
         if not isinstance(d, int) or isinstance(d, bool):
             raise ValueError(
-                f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input but in_dim must be either an "
-                "integer dimension or None.")
+                f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input: an in_dim is an integer "
+                "dimension or None.")
         if not isinstance(leaf, TensorBase):
             raise ValueError(
                 f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for an input but the input is of type "
@@ -100,8 +100,8 @@ def _inputs(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list,
         n = len(shape_of(leaf))
         if not -n <= d < n:
             raise ValueError(
-                f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for some input, but that input is a Tensor "
-                f"of dimensionality {n} so expected in_dim to satisfy -{n} <= in_dim < {n}.")
+                f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): Got in_dim={d} for a Tensor of dimensionality {n}: "
+                f"expected in_dim to satisfy -{n} <= in_dim < {n}.")
         dims[i] = d % n
         sizes.add(shape_of(leaf)[dims[i]])
     if not sizes:
@@ -109,7 +109,7 @@ def _inputs(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list,
                          "be a Tensor with an in_dim that is not None.")
     if len(sizes) > 1:
         raise ValueError(
-            f"vmap: The mapped dimensions must have the same size, these have "
+            f"vmap: Expected the same size in the mapped dimension of all tensors, these have "
             f"{[shape_of(t)[d] for t, d in zip(leaves, dims, strict=True) if d is not None]} for the mapped dimension")
     return sizes.pop(), dims, leaves, spec
 

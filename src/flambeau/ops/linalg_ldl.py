@@ -116,7 +116,7 @@ def _right_side(A: TensorBase, B: Any) -> TensorBase:
     call(t(values=[[2.0, 0.0], [0.5, 1.0]], dtype="complex64"), t(values=[1, 2], dtype="int32"),
          t(2, 1, dtype="complex64"), hermitian=True)], errors=lambda t: [
     (call(t(2, 2), t(values=[1, 2], dtype="int32"), t(3, 1)), RuntimeError, "Incompatible matrix sizes"),
-    (call(t(2, 2), t(values=[1], dtype="int32"), t(2, 1)), RuntimeError, "to be the same"),
+    (call(t(2, 2), t(values=[1], dtype="int32"), t(2, 1)), RuntimeError, "must have the shape"),
     (call(t(2, 2), t(2), t(2, 1)), RuntimeError, "integer"),
     (call(t(2, 2), t(values=[1, 2], dtype="int32"), t(2, 1, dtype="float64")), RuntimeError, "same dtype")])
 def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
@@ -132,6 +132,6 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False) -> Any:
     if dtype_of(p).kind not in "iu":
         raise RuntimeError(f"torch.linalg.ldl_solve: Expected pivots to be integers. Got {dtype_of(p).name}")
     if tuple(shape_of(p)) != tuple(shape_of(a)[:-1]):
-        raise RuntimeError("torch.linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots "
-                           f"with shape {list(shape_of(p))} instead of {list(shape_of(a)[:-1])}")
+        raise RuntimeError("torch.linalg.ldl_solve: pivots must have the shape LD.shape[:-1], "
+                           f"{list(shape_of(a)[:-1])}, not {list(shape_of(p))}")
     return apply_n(LDL_SOLVE, [a, p, b], (bool(hermitian),))

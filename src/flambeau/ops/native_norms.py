@@ -149,7 +149,7 @@ def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: i
                            f"{list(shape_of(a))} and num_groups={groups}")
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and tuple(shape_of(p)) != (c,):
-            raise RuntimeError(f"Expected {name} to be a vector of size equal to the number of channels in input, but got "
+            raise RuntimeError(f"Expected {name} to be a vector with one element for each channel of the input, but got "
                                f"{name} of shape {list(shape_of(p))} and {c} channels")
     if n * c * plane != prod(shape_of(a)):
         raise RuntimeError(f"native_group_norm: N * C * HxW = {n} * {c} * {plane} is not the number of elements of the "

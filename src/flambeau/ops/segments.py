@@ -56,7 +56,7 @@ def _segments(lengths: np.ndarray, first: np.ndarray, size: int) -> np.ndarray:
     call(t(5, 2), "max", lengths=t(values=[2, 3], dtype="int64", grad=False), initial=0.5),
     call(t(5), "min", offsets=t(values=[0, 2, 5], dtype="int64", grad=False)),
     call(t(2, 5), "prod", lengths=t(values=[[2, 3], [1, 4]], dtype="int64", grad=False), axis=1)], errors=lambda t: [
-    (call(t(5), "some", lengths=t(values=[5], dtype="int64")), RuntimeError, "reduce argument must be"),
+    (call(t(5), "some", lengths=t(values=[5], dtype="int64")), RuntimeError, "reduce must be"),
     (call(t(5), "sum", lengths=t(values=[2, 2], dtype="int64")), RuntimeError, "to sum to"),
     (call(t(5), "sum", lengths=t(values=[6, -1], dtype="int64")), RuntimeError, "negative value"),
     (call(t(5), "sum"), RuntimeError, "Either lengths or offsets"),
@@ -84,7 +84,7 @@ def segment_reduce(data: Any, reduce: str, *, lengths: Any = None, indices: Any 
     t: Any = tensor(data, "segment_reduce", "data")
     at = one_dim(axis, len(shape_of(t)))
     if word(reduce, "segment_reduce", "reduce") not in _KINDS:
-        raise RuntimeError(f"segment_reduce: reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+        raise RuntimeError(f"segment_reduce: reduce must be sum, prod, mean, amax or amin, not {reduce}")
     if indices is not None:
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet: use torch.scatter_reduce.")
     d = dtype_of(t)

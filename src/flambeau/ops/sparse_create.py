@@ -101,7 +101,7 @@ def sparse_coo_tensor(indices: Any = None, values: Any = None, size: Any = None,
     if n == 0 and not given:
         v, given = v.reshape(1), (1,)
     if not given or given[0] != nnz:
-        raise RuntimeError(f"indices and values must have same nnz, but got nnz from indices: {nnz}, nnz from values: "
+        raise RuntimeError(f"indices and values must have same nnz, the indices have  {nnz}, nnz from values: "
                            f"{given[0] if given else 'a scalar'}")
     if at.size and int(at.min()) < 0:
         raise RuntimeError(f"found negative index {int(at.min())} in the indices of sparse_coo_tensor()")

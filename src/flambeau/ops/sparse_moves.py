@@ -173,7 +173,7 @@ def _cat(inputs: tuple, params: tuple) -> Any:
     dim = params[0]
     for i, t in enumerate(inputs):
         if not is_sparse(t):
-            raise RuntimeError(f"Concatenating sparse tensors, but a dense tensor was found at position {i}. Convert it "
+            raise RuntimeError(f"cat of sparse tensors takes no dense one, there is one at position {i}. Convert it "
                                "with .to_sparse().")
         coo_only("cat", t)
     parts = [elements(t) for t in inputs]

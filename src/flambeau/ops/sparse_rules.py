@@ -101,7 +101,7 @@ def _is_scalar(t: Any) -> bool:
 
 def _same_shape(name: str, a: Any, b: Any) -> None:
     if tuple(shape_of(a)) != tuple(shape_of(b)):
-        raise RuntimeError(f"{name}: expected 'self' and 'other' to have same size, but self has size {list(shape_of(a))} "
+        raise RuntimeError(f"{name}: the two sparse tensors must have the same size: the first has {list(shape_of(a))} "
                            f"while other has size {list(shape_of(b))}: operators of sparse tensors do not broadcast.")
 
 
