@@ -199,7 +199,7 @@ REFUSED = {
     "no vector": (lambda t, d: d.SoftmaxTransform().forward_shape(()), "Too few dimensions"),
     "nothing implemented": (lambda t, d: d.Transform()(t.ones(1)), None),
     "own without with_cache": (lambda t, d: _own(d)().with_cache(1), "with_cache"),
-    "register a number": (lambda t, d: d.biject_to.register(3, lambda c: c), "takes a Constraint"),
+    "register a number": (lambda t, d: d.biject_to.register(3, lambda c: c), "a Constraint"),
     "bijection to booleans": (lambda t, d: d.biject_to(d.constraints.boolean), "Cannot transform _Boolean constraints"),
     "triangle of no size": (lambda t, d: d.utils.vec_to_tril_matrix(t.ones(5)), "lower triangular part of a square"),
     "diagonal outside": (lambda t, d: d.utils.tril_matrix_to_vec(t.ones(2, 2), 2), "diag"),
