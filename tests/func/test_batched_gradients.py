@@ -461,3 +461,31 @@ IMPLICIT = {
 @pytest.mark.parametrize("name", IMPLICIT)
 def test_a_backward_may_use_transforms(name):
     agree(IMPLICIT[name])
+
+
+def hooked(T, hook):
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda g: hook(g, x))
+        return (y * y).sum()
+
+    return f
+
+
+HOOKS = {
+    "grad": lambda T, F, d: F.vmap(F.grad(hooked(T, lambda g, x: g * 3 * x)))(d(2, 3)),
+    "two levels": lambda T, F, d: F.vmap(F.vmap(F.grad(hooked(T, lambda g, x: g * 3 * x))))(d(2, 4, 3)),
+    "jacobian": lambda T, F, d: F.vmap(F.jacrev(lambda x: hooked(T, lambda g, x: g * x)(x)[None]))(d(2, 3)),
+    "it returns nothing": lambda T, F, d: F.vmap(F.grad(hooked(T, lambda g, x: None)))(d(2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_hooks_see_gradients_of_samples(name):
+    agree(HOOKS[name])
+
+
+def test_hooks_of_samples_work_after_vmap():
+    x = flambeau.ones(2, 3, requires_grad=True)
+    flambeau.vmap(hooked(flambeau, lambda g, x: g * flambeau.tensor([1.0, 2.0, 3.0])))(x).sum().backward()
+    assert x.grad.tolist() == [[8.0, 16.0, 24.0]] * 2

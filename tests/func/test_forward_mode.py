@@ -186,7 +186,7 @@ def test_a_dual_parameter_is_a_plain_tensor_that_a_module_takes():
 
 
 def test_jvp_refuses_integer_primals():
-    with pytest.raises(ValueError, match="Expected primal to be floating point or complex"):
+    with pytest.raises(ValueError, match="primal must be floating point or complex"):
         jvp(lambda x: x, (flambeau.arange(3),), (flambeau.ones(3),))
 
 
@@ -220,3 +220,14 @@ def test_threads_enter_and_leave_transforms_at_once():
     finally:
         sys.setswitchinterval(interval)
     assert not failed and state.special == before
+
+
+def test_tangents_are_turned_with_their_tensors():
+    with fwAD.dual_level():
+        x = fwAD.make_dual(flambeau.zeros(2, 3), flambeau.arange(6.0).view(2, 3))
+        for turn in ("t_", "unsqueeze_", "squeeze_"):
+            y = x * 1
+            getattr(y, turn)(*((0,) if turn == "unsqueeze_" else ()))
+            assert fwAD.unpack_dual(y * 2).tangent.shape == y.shape == fwAD.unpack_dual(y).tangent.shape
+        y = (x * 1).t_()
+        assert fwAD.unpack_dual(y).tangent.tolist() == [[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]

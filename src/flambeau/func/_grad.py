@@ -46,7 +46,7 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
                 f"{name}: Expected f(*args) to return a scalar: this tensor has {len(shape_of(value))} dims. Maybe "
                 "you wanted to use the vjp or jacrev APIs instead?")
         if dtype_of(value).kind == "c":
-            raise RuntimeError(f"{name}: grad can be implicitly created only for real scalar outputs but got {value.dtype}. "
+            raise RuntimeError(f"{name}: there is a gradient only for real scalar outputs, and f returned {value.dtype}. "
                                "Take its real part, or use vjp with a cotangent of your own.")
         whole = variables.whole(value)
         more = variables.asks_more([whole])

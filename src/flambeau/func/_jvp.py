@@ -81,7 +81,7 @@ def jvp(func: Callable, primals: Any, tangents: Any, *, strict: bool = False, ha
     for p, t in zip(leaves, directions, strict=True):
         for which, u in (("primal", p), ("tangent", t)):
             if not state.is_float(dtype_of(u)):
-                raise ValueError(f"{name}: Expected {which} to be floating point or complex, but got: {u.dtype}")
+                raise ValueError(f"{name}: a {which} must be floating point or complex, and one is {u.dtype}")
         if shape(p) != shape(t):
             raise RuntimeError(
                 f"Trying to set a forward gradient that has a different size: the Tensor is of size {list(shape(p))} while "

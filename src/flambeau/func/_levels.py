@@ -104,6 +104,17 @@ class Batched:
         primal, tangent = unpack_dual(self.inner)
         return wrap(primal, self.level), None if tangent is None else wrap(tangent, self.level)
 
+    def hooked(self, hook: Callable) -> Callable:
+        """A hook of the inner tensor that shows `hook` the gradient of a sample."""
+        level = self.level
+
+        def of_batch(g: Any) -> Any:
+            with again(level) as at:
+                found = hook(batch_at(g, at, 0))
+                return unbatch_at(found, at) if isinstance(found, TensorBase) else found
+
+        return of_batch
+
     def detached(self, tensor: Any) -> Any:
         return wrap(self.inner.detach(), self.level)
 
@@ -179,6 +190,27 @@ def without(hidden: list[VmapLevel]) -> Iterator[None]:
         yield
     finally:
         stack[:] = before
+
+
+@contextmanager
+def again(level: VmapLevel) -> Iterator[VmapLevel]:
+    """The level, for code of its samples that a backward calls: while the backward hides it, or after its end."""
+    if not level.alive:
+        new = enter(level.size, level.randomness)
+        try:
+            yield new
+        finally:
+            leave(new)
+        return
+    stack = levels()
+    if level in stack:
+        yield level
+        return
+    stack.insert(sum(x.depth < level.depth for x in stack), level)
+    try:
+        yield level
+    finally:
+        stack.remove(level)
 
 
 def leave(level: VmapLevel) -> None:

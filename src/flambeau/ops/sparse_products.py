@@ -139,7 +139,7 @@ def reduced(a: Any, b: Any, reduce: str) -> Any:
     """a @ b for a CSR matrix a, where the products of a row's elements become one by their mean, maximum or minimum."""
     name = "torch.sparse.mm"
     if reduce not in ("mean", "amax", "amin"):
-        raise ValueError(f"{name}: reduce argument must be either sum, mean, amax or amin, got {reduce}")
+        raise ValueError(f"{name}: reduce is 'sum', 'mean', 'amax' or 'amin', not {reduce!r}")
     check(name, a, b)
     if not is_sparse(a) or data(a).layout is not SPARSE_CSR or is_sparse(b) or len(shape_of(b)) != 2:
         raise NotImplementedError(f"{name}(reduce={reduce!r}): expected mat1 in layout torch.sparse_csr and a dense matrix "

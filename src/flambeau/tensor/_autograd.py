@@ -67,6 +67,8 @@ class Autograd:
                 "cannot register a hook: the tensor doesn't require gradient: no gradient will be computed for "
                 "it. Call "
                 "requires_grad_() first.")
+        if self._array is None and hasattr(self._lazy, "hooked"):
+            return self._lazy.inner.register_hook(self._lazy.hooked(hook))
         handle = TensorHookHandle()
         handle._entries = add_tensor_hook(self, handle.id, hook)
         return handle
