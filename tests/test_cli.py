@@ -76,6 +76,30 @@ except ImportError as error:
     ]
 
 
+def test_libraries_that_look_see_torch_by_name_and_version(script):
+    path = script("""
+import importlib.metadata as metadata
+import torch, flambeau
+from flambeau import nn
+from torch import nn as same
+assert nn is same
+print(torch.__name__, flambeau.nn.__name__)
+assert metadata.version("torch") == torch.__version__
+assert metadata.metadata("torch")["Name"] == "torch"
+assert "torch" in metadata.packages_distributions()["torch"]
+try:
+    from torch import no_such_name
+except ImportError as error:
+    print(error)
+""")
+    done = flambeau_command("run", path)
+    name, said = done.stdout.splitlines()
+    assert name == "torch flambeau.nn"
+    assert said.startswith("cannot import name 'no_such_name' from 'flambeau': ")
+    done = flambeau_command("run", script("from torch.nn import Linearr"))
+    assert "cannot import name 'Linearr' from 'flambeau.nn'" in done.stderr
+
+
 @pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 def test_multiprocessing_children_keep_the_alias(script, method):
     if method != "spawn" and os.name == "nt":
@@ -92,7 +116,7 @@ if __name__ == "__main__":
         print(pool.map(job, [1]))
 """)
     done = flambeau_command("run", path, method)
-    assert done.stdout == "[('flambeau', True, 2)]\n", done.stderr
+    assert done.stdout == "[('torch', True, 2)]\n", done.stderr
 
 
 def test_alias_refuses_to_hide_an_imported_pytorch():

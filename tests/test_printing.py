@@ -284,3 +284,22 @@ def test_other_tensors_format_only_as_their_text():
             format_text(array, ".2f", repr, class_name)
     with pytest.raises(ValueError, match="Unknown format code"):
         format_text(np.array(1.5), "d", repr)
+
+
+def test_tensor_str_is_the_values_alone_and_options_are_read_from_it():
+    import torch._tensor_str as theirs
+
+    import flambeau
+    from flambeau import _tensor_str as ours
+
+    for values in ([[1.5, -2.0], [3.25, 1e-3]], [[1, 2], [3, 40]], [], 2.5, [True, False]):
+        for indent in (0, 4):
+            text = theirs._tensor_str(torch.tensor(values), indent)
+            assert ours._tensor_str(flambeau.tensor(values), indent) == text
+    assert ours.PRINT_OPTS.threshold == theirs.PRINT_OPTS.threshold == 1000
+    with _printing.printoptions(threshold=5):
+        assert ours.PRINT_OPTS.threshold == 5
+        ours.PRINT_OPTS.precision = 2
+        assert ours._tensor_str(flambeau.tensor([1.23456]), 0) == "[1.23]"
+    with pytest.raises(AttributeError, match="no 'colour'"):
+        ours.PRINT_OPTS.colour = 1

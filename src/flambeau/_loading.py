@@ -33,13 +33,19 @@ class _Explained:
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
-        module, _, last = name.rpartition(".")
-        if module.partition(".")[0] != _PACKAGE or not _in_from_import(sys._getframe(1)):
-            return
-        try:
-            getattr(sys.modules[module], last)
-        except AttributeError as error:
-            raise ImportError(f"cannot import name '{last}' from '{module}': {error}", name=module) from None
+        if name.partition(".")[0] == _PACKAGE:
+            explain(name, sys._getframe(1))
+
+
+def explain(name: str, importing: FrameType) -> None:
+    """Raise ImportError for a name that a `from` import asks a module of the package for and that is not there."""
+    module, _, last = name.rpartition(".")
+    if module not in sys.modules or not _in_from_import(importing):
+        return
+    try:
+        getattr(sys.modules[module], last)
+    except AttributeError as error:
+        raise ImportError(f"cannot import name '{last}' from '{module}': {error}", name=module) from None
 
 
 def _in_from_import(frame: FrameType | None) -> bool:

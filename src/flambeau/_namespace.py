@@ -85,7 +85,8 @@ def public_names() -> dict[str, Any]:
 state.public = lambda name: public_names()[name]
 
 SUBMODULES = frozenset((
-    "_C", "__config__", "_dynamo", "_inductor", "accelerator", "amp", "ao", "backends", "compiler", "cpu", "cuda",
+    "_C", "__config__", "_dynamo", "_inductor", "_tensor_str", "accelerator", "amp", "ao", "backends", "compiler",
+    "cpu", "cuda",
     "distributed", "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "jit", "library",
     "linalg", "masked", "mps", "mtia", "multiprocessing", "nested", "nn", "onnx", "optim", "overrides", "profiler",
     "quantization", "random",

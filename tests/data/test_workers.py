@@ -376,3 +376,17 @@ def test_batch_from_a_worker_meets_other_tensors(size):
     for x, y in DataLoader(Floats(size), 2, num_workers=1):
         assert norm(x).shape == (2, 3, size) and conv(x).shape == (2, 1, size)
         assert flambeau.nn.functional.binary_cross_entropy(flambeau.full((2,), 0.5), y * 0).dtype is flambeau.float32
+
+
+def test_passes_are_told_from_other_iterators_and_end_their_workers_when_asked():
+    from flambeau.utils.data import dataloader as module
+
+    data = list(range(8))
+    alone, pool = iter(DataLoader(data)), iter(DataLoader(data, num_workers=1))
+    assert isinstance(alone, module._BaseDataLoaderIter) and isinstance(pool, module._BaseDataLoaderIter)
+    assert [isinstance(p, module._MultiProcessingDataLoaderIter) for p in (alone, pool)] == [False, True]
+    assert iter(alone) is alone and len(alone) == len(pool) == 8
+    next(pool)
+    pool._shutdown_workers()
+    assert multiprocessing.active_children() == []
+    pool._shutdown_workers()

@@ -1,7 +1,8 @@
 """Makes `import torch` give flambeau: one finder, placed before Python's own.
 
 `torch.nn` is then not a copy of `flambeau.nn` but the same module object under a second name, so that
-classes, `isinstance` and module state agree however a script imports them.
+classes, `isinstance` and module state agree however a script imports them. To libraries that look, the package
+answers as `torch` does: by its `__name__`, and by its version in `importlib.metadata`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib import metadata
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from flambeau import _loading
 
 ALIASES = {"torch": "flambeau", "torchviz": "flambeau.interop.torchviz"}
 MODULES = {"safetensors.torch": "flambeau.serialization.safetensors"}     # single modules of other packages
@@ -38,7 +43,23 @@ class _ExistingModule:
 
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
-        sys.modules[module.__spec__.name] = self._module  # the import system hands out what lies here
+        name = module.__spec__.name
+        if name == "torch":
+            self._module.__name__ = name       # libraries tell array packages apart by it
+        sys.modules[name] = self._module  # the import system hands out what lies here
+
+
+class _Metadata(metadata.Distribution):
+    """What `importlib.metadata` says of torch: the version that `torch.__version__` gives, also if PyTorch is installed."""
+
+    def read_text(self, filename: str) -> str | None:
+        if filename == "METADATA":
+            return f"Metadata-Version: 2.1\nName: torch\nVersion: {importlib.import_module('flambeau').__version__}\n"
+        return "torch\n" if filename == "top_level.txt" else None
+
+    def locate_file(self, path: Any) -> Path:
+        """Where a file of the distribution lies, if it has one: beside the package."""
+        return Path(__file__).parents[2] / path
 
 
 class TorchFinder:
@@ -52,6 +73,8 @@ class TorchFinder:
         if real is None:
             return None
         if not _exists(real):
+            if name.startswith("torch."):
+                _loading.explain(real, sys._getframe(1))
             # importlib.util.find_spec() asks whether a module exists and must hear None; an import must fail
             # with a message of ours. Only the frame that asks tells them apart.
             if sys._getframe(2).f_code.co_name == "find_spec":
@@ -62,6 +85,12 @@ class TorchFinder:
             )
         module = importlib.import_module(real)
         return ModuleSpec(name, _ExistingModule(module), is_package=hasattr(module, "__path__"))  # type: ignore[arg-type]
+
+    @staticmethod
+    def find_distributions(context: Any = None) -> Iterable[metadata.Distribution]:
+        """For `importlib.metadata`: torch, when it or everything is asked for."""
+        name = None if context is None else context.name
+        return [_Metadata()] if name is None or name.lower() == "torch" else []
 
 
 def _exists(name: str) -> bool:

@@ -30,6 +30,7 @@ __all__ = [
     "printoptions",
     "set_printoptions",
     "tensor_text",
+    "values_text",
 ]
 
 
@@ -233,6 +234,11 @@ def _append_notes(text: str, notes: list[str], indent: int, linewidth: float) ->
 
 
 # 1. Cut -----------------------------------------------------------------------------------------------------
+
+
+def values_text(array: np.ndarray, indent: int) -> str:
+    """The values alone, as they stand in `repr(tensor)`; all lines but the first are indented."""
+    return _values_text(array, indent, _options) if array.size else "[]"
 
 
 def _values_text(array: np.ndarray, indent: int, options: PrintOptions) -> str:

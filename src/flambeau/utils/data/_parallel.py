@@ -5,14 +5,29 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _workers
 from ._pool import Pool, TimeOut
 from .sampler import drawn_seed
 
+if TYPE_CHECKING:
+    from typing import Self
 
-class ParallelBatches:
+
+class Pass:
+    """A pass over a DataLoader: what every one of them has, so that programs can tell it from other iterators."""
+
+    _loader: Any
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader._index_sampler)
+
+
+class ParallelBatches(Pass):
     """The batches of one pass, or of several, one after the other, with persistent workers.
 
     Batch i goes to the workers in turn, whoever is free, so that the order of batches and each worker's random
@@ -57,11 +72,9 @@ class ParallelBatches:
         for _ in range(self._loader.prefetch_factor * self._num_workers):
             self._ask()
 
-    def __iter__(self) -> ParallelBatches:
-        return self
-
-    def __len__(self) -> int:
-        return len(self._loader._index_sampler)
+    def _shutdown_workers(self) -> None:
+        """End the workers before the pass is over; more than once does nothing."""
+        self._finalizer()
 
     def _ask(self) -> None:
         """Send the next index to a worker, if there is one left of each."""

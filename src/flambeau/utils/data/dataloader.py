@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from flambeau.core.origin import warn_user
 
 from ._fetch import MapFetcher, StreamFetcher
-from ._parallel import ParallelBatches
+from ._parallel import ParallelBatches, Pass
 from ._utils.collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, drawn_seed
@@ -245,7 +245,7 @@ def _usable_cpus() -> int | None:
     return os.cpu_count()
 
 
-class _Batches:
+class _Batches(Pass):
     """One pass over a loader whose batches are made in this process."""
 
     def __init__(self, loader: DataLoader) -> None:
@@ -258,12 +258,6 @@ class _Batches:
         self._fetcher = kind(loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last)
         self._yielded = 0
 
-    def __iter__(self) -> _Batches:
-        return self
-
-    def __len__(self) -> int:
-        return len(self._loader._index_sampler)
-
     def __next__(self) -> Any:
         batch = self._fetcher.fetch(next(self._indices))
         self._yielded += 1
@@ -273,5 +267,6 @@ class _Batches:
     next = __next__
 
 
-_SingleProcessDataLoaderIter = _Batches                 # the names that programs test the type with
+_BaseDataLoaderIter = Pass                              # the names that programs test the type with
+_SingleProcessDataLoaderIter = _Batches
 _MultiProcessingDataLoaderIter = ParallelBatches
