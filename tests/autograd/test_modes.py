@@ -6,6 +6,7 @@ import threading
 import warnings
 
 import pytest
+import torch
 
 import flambeau
 
@@ -214,3 +215,13 @@ def test_grad_mode_module_paths(agree):
         return found, isinstance(v, T.autograd.Variable), v.requires_grad
 
     agree(fn)
+
+
+def test_data_of_an_inference_tensor_is_one():
+    for library in (flambeau, torch):
+        with library.inference_mode():
+            made = library.ones(2)
+        assert made.data.is_inference()
+        ordinary = library.ones(2)
+        with library.inference_mode():
+            assert not ordinary.data.is_inference()

@@ -58,3 +58,54 @@ def strides(result):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_strides_are_pytorchs(name):
     assert strides(PROGRAMS[name](flambeau)) == strides(PROGRAMS[name](torch))
+
+
+LAYOUTS = {
+    "permuted": lambda L: L.tensor(A).permute(2, 1, 0), "some rows": lambda L: L.tensor(A)[:, 1:3].permute(2, 0, 1),
+    "expanded": lambda L: L.tensor(A[0, 0]).expand(4, 5),
+    "expanded in the middle": lambda L: L.tensor(A[:, :1]).expand(3, 4, 5),
+    "channels last": lambda L: L.tensor(IMAGE).to(memory_format=L.channels_last),
+}
+REDUCTIONS = ("sum", "mean", "prod", "amax", "amin", "any", "all", "logsumexp", "norm", "nansum", "count_nonzero", "argmax",
+              "max")
+POINTWISE = ("sigmoid", "exp", "neg", "half", "double", "long", "bool", "isnan", "angle", "erfinv", "sort")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_reductions_are_row_major(layout):
+    for name in REDUCTIONS:
+        for dim in range(LAYOUTS[layout](torch).dim()):
+            for convert in ("float", "half", "long"):
+                if convert == "long" and name in ("mean", "norm", "logsumexp"):
+                    continue
+                ours, theirs = (getattr(getattr(LAYOUTS[layout](L), convert)(), name)(dim=dim) for L in (flambeau, torch))
+                assert strides(ours) == strides(theirs), (name, dim, convert)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_elementwise_results_follow_their_operand(layout):
+    for name in POINTWISE:
+        for convert in ("float", "half", "long"):
+            ours, theirs = (getattr(getattr(LAYOUTS[layout](L), convert)(), name)() for L in (flambeau, torch))
+            assert strides(ours) == strides(theirs), (name, convert)
+    for function in (lambda L, x: L.nn.functional.gelu(x), lambda L, x: L.nn.functional.hardshrink(x),
+                     lambda L, x: L.complex(x, x * 2), lambda L, x: L.add(x, x, out=L.empty(0)),
+                     lambda L, x: x.index_fill(0, L.tensor([0]), 1.0), lambda L, x: x.index_put((L.tensor([0]),), x[0]),
+                     lambda L, x: L.nn.functional.dropout(x), lambda L, x: L.rand_like(x), lambda L, x: x.bernoulli(0.5)):
+        assert strides(function(flambeau, LAYOUTS[layout](flambeau))) == strides(function(torch, LAYOUTS[layout](torch)))
+
+
+def test_products_of_matrices_are_row_major():
+    for program in (lambda a, b, L: a.t() @ b, lambda a, b, L: L.mm(a.t(), b), lambda a, b, L: L.outer(a.t()[0], b[0]),
+                    lambda a, b, L: L.bmm(a[None].transpose(1, 2), b[None]),
+                    lambda a, b, L: L.nn.functional.linear(a.t(), b.t())):
+        ours, theirs = (program(L.tensor(A[0]), L.tensor(A[1]), L) for L in (flambeau, torch))
+        assert strides(ours) == strides(theirs)
+        assert ours.view(-1).shape == theirs.view(-1).shape
+
+
+def test_dropout_of_an_expanded_tensor_draws_the_same_mask():
+    for L in (flambeau, torch):
+        L.manual_seed(0)
+    ours, theirs = (L.nn.functional.dropout(L.ones(5).expand(4, 5)) for L in (flambeau, torch))
+    assert ours.tolist() == theirs.tolist()

@@ -247,3 +247,13 @@ def test_wrong_calls_raise_pytorchs_types(call):
         call(torch, TF)
     with pytest.raises(type(theirs.value)):
         call(flambeau, F)
+
+
+def test_rms_norm_of_half_lets_its_input_be_written():
+    for library in (flambeau, torch):
+        x = library.ones(2, 3, dtype=library.bfloat16, requires_grad=True)
+        h = x * 1
+        y = library.nn.functional.rms_norm(h, (3,), library.ones(3, dtype=library.bfloat16))
+        h += y                                  # backward needs the float32 copy of h only
+        h.sum().backward()
+        assert x.grad.dtype == library.bfloat16 and x.grad.tolist() == [[1.0] * 3] * 2

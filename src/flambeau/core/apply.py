@@ -266,7 +266,7 @@ def apply2(op: Op, a: Any, b: Any) -> Any:
         raise failed(op, (aa, bb), error) from None
     if type(x) is not state.array:
         x = state.wrap(x)
-    elif ta is not None and tb is not None and not aa.flags.c_contiguous:
+    elif op.pointwise and ta is not None and tb is not None and not aa.flags.c_contiguous:
         x = state.follow(x, aa, bb)
     out = make(x)
     if (ra or rb) and op.differentiable and (state.n_grad_off == 0 or grad_enabled()):

@@ -145,6 +145,7 @@ class Basics(TensorBase):
         t._cell = c
         t._shape = self._shape
         t._dtype = self._dtype
+        t._inference = self._inference
         return t
 
     @data.setter

@@ -25,7 +25,7 @@ from .objects import (
 from .op import COPY_SLICES, Op
 from .saved import save, save_output
 from .state import grad_enabled, inference_enabled, quiet, quiet2, quiet3, state
-from .views import is_leaf, move_retain, renew, set_edge, without_base
+from .views import find_again, is_leaf, move_retain, renew, set_edge, without_base
 
 
 def check_writable(op: Op, a: TensorBase, ra: bool, recording: bool) -> None:
@@ -305,6 +305,9 @@ def rebase(a: TensorBase, n: Node) -> None:
         i += 1
     x = extra_of(cs)
     x.inner = n                # keeps the view's own old edge: what its saved `self` is a function of
+    c = cell_of(a)
+    if c.reshaped != 0:
+        find_again(a, v, c)
     x.view = without_base(v)
     ba = memory_of(base)
     cs.shape = ba.shape
@@ -315,7 +318,6 @@ def rebase(a: TensorBase, n: Node) -> None:
     base._node = cs
     base._nr = 0
     base._rg = True
-    c = cell_of(a)
     new = renew(v, base)
     if a._retains:
         move_retain(a, old, new, 0)

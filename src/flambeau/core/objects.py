@@ -36,6 +36,7 @@ class Cell:
         self.lasti: Any = None
         self.warned: i64 = -1        # the stamp of which a spoilt saved value was reported
         self.origin: Cell | None = None   # for `.data`: the cell of the tensor it was taken from
+        self.reshaped: i64 = 0       # the version at which the base was last given another shape in place (`t_`)
 
 
 class View:

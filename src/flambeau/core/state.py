@@ -37,6 +37,7 @@ class State:
         self.array: Any = None        # the array class; a result of another type goes through `wrap`
         self.wrap: Any = None
         self.follow: Any = None       # (result, array, array) -> the result in the order of the operands' axes
+        self.place: Any = None        # (view, base) -> the operator and parameters that find the view in the base's memory
         self.sparse: Any = None       # the class of sparse data, which stands in `_lazy` and goes where arrays go
         self.size: Any = None         # torch.Size
         self.add: Any = None          # array + array; a third argument is written

@@ -7,7 +7,7 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from .errors import view_error
-from .objects import VERSION_MASK, Node, TensorBase, View, cell_of, extra_of, memory_of, requires, shape_of
+from .objects import VERSION_MASK, Cell, Node, TensorBase, View, cell_of, extra_of, memory_of, requires, shape_of
 from .op import Op
 from .state import grad_enabled, quiet, quiet1, quiet2, quiet3, state
 
@@ -34,11 +34,23 @@ def attach_view(out: TensorBase, op: Op, a: TensorBase, params: Any, creation: s
     c = cell_of(a)
     out._cell = c
     up = a._view
+    if up is not None and c.reshaped != 0:
+        find_again(a, up, c)
     if up is None:
         out._view = View(a, None, op, params, shape_of(a), creation, c.stamp)
     else:
         why = up.creation if up.creation != "" else creation
         out._view = View(up.base, up, op, params, shape_of(a), why, c.stamp)
+
+
+def find_again(t: TensorBase, v: View, c: Cell) -> None:
+    """Have the recipe of a view whose base was given another shape since say where the view lies in memory."""
+    if (v.version & VERSION_MASK) < c.reshaped:
+        place: tuple[Any, Any] = state.place(t, v.base)
+        v.up = None
+        v.op = place[0]
+        v.params = place[1]
+        v.shape = shape_of(v.base)
 
 
 def grad_fn(t: TensorBase) -> Node | None:
@@ -47,6 +59,8 @@ def grad_fn(t: TensorBase) -> Node | None:
     if v is not None:
         c = cell_of(t)
         if (v.version ^ c.stamp) & VERSION_MASK:
+            if c.reshaped != 0:
+                find_again(t, v, c)
             base = v.base
             if t._node is None and not base._rg:
                 return None

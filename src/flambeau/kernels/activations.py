@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .error_function import normal_cdf
+from .layout import empty_like
 from .pointwise import (
     F32,
     F64,
@@ -120,7 +121,7 @@ def elu_backward(g: np.ndarray, a: np.ndarray, alpha: float, scale: float, input
 def gelu(a: np.ndarray, approximate: str) -> np.ndarray:
     floats("GeluKernelImpl", a)
     d = a.dtype
-    t = np.empty_like(a)
+    t = empty_like(a)
     if approximate == "tanh":
         np.multiply(a, a, t)
         np.multiply(t, scalar(_TANH_SCALE * _TANH_CUBE, d), t)
@@ -137,7 +138,7 @@ def gelu(a: np.ndarray, approximate: str) -> np.ndarray:
 @elementwise
 def gelu_backward(g: np.ndarray, a: np.ndarray, approximate: str) -> np.ndarray:
     d = a.dtype
-    t, u = np.empty_like(a), np.empty_like(a)
+    t, u = empty_like(a), empty_like(a)
     if approximate == "tanh":
         # t = tanh(c (a + k a^3)); the derivative is (1 + t)/2 + a/2 (1 - t^2) c (1 + 3 k a^2)
         np.multiply(a, a, u)

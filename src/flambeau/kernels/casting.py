@@ -17,7 +17,9 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
-__all__ = ["BFLOAT16", "cast", "set_discard_hook"]
+from .layout import empty_like
+
+__all__ = ["BFLOAT16", "cast", "converted", "set_discard_hook"]
 
 BFLOAT16: np.dtype = np.dtype(ml_dtypes.bfloat16)
 
@@ -63,8 +65,20 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
         return array
     exception = _EXCEPTIONS.get((source, dtype))
     if exception is None:
-        return array.astype(dtype)
+        return converted(array, dtype)
     return exception(array, dtype)
+
+
+def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """array.astype(dtype) in the memory order that PyTorch gives it.
+
+    An expanded dimension says nothing of the order there; NumPy makes it the innermost one.
+    """
+    if array.flags.c_contiguous or 0 not in array.strides:
+        return array.astype(dtype)
+    out = empty_like(array, "preserve", dtype)
+    out[...] = array
+    return out
 
 
 def _same(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -75,16 +89,16 @@ def _drop_imaginary(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if _discard_hook is not None:
         _discard_hook()
     real = array.real
-    return real.copy(order="K") if real.dtype == dtype else cast(real, dtype)
+    return converted(real, dtype) if real.dtype == dtype else cast(real, dtype)
 
 
 def _round_twice(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return array.astype(_FLOAT32).astype(dtype)
+    return converted(array, _FLOAT32).astype(dtype)
 
 
 def _truncate(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     wide = _INT64 if dtype == _INT64 or dtype in _WIDER or (dtype == _UINT8 and array.dtype == _FLOAT64) else _INT32
-    whole = array.astype(wide) if _PROCESSOR_AGREES else _truncate_portably(array, wide)
+    whole = converted(array, wide) if _PROCESSOR_AGREES else _truncate_portably(array, wide)
     return whole if wide == dtype else whole.astype(dtype)
 
 

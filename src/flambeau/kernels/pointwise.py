@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .casting import BFLOAT16, cast
+from .casting import BFLOAT16, cast, converted
+from .layout import clone
 
 F16, F32, F64 = np.dtype("float16"), np.dtype("float32"), np.dtype("float64")
 BOOL, INT64 = np.dtype("bool"), np.dtype("int64")
@@ -73,8 +74,8 @@ def wide(kernel: Callable) -> Callable:
         d = a.dtype
         if d is F32 or d is F64 or not (d is F16 or d is BFLOAT16):
             return kernel(a, *rest)
-        rest = tuple(r.astype(F32) if isinstance(r, np.ndarray) and is_half(r) else r for r in rest)
-        return narrow(kernel(a.astype(F32), *rest), d)
+        rest = tuple(converted(r, F32) if isinstance(r, np.ndarray) and is_half(r) else r for r in rest)
+        return narrow(kernel(converted(a, F32), *rest), d)
 
     return run
 
@@ -154,7 +155,7 @@ def keep(a: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """
     if a.shape == mask.shape:
         if a.size <= _SMALL:
-            out = np.array(a)
+            out = clone(a) if a.ndim else np.array(a)
             np.putmask(out, ~mask, ZEROS[a.dtype])
             return out
         bits = _BITS.get(a.dtype.itemsize)
@@ -166,7 +167,7 @@ def keep(a: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def drop(a: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """a where not mask, else 0."""
     if a.shape == mask.shape and a.size <= _SMALL:
-        out = np.array(a)
+        out = clone(a) if a.ndim else np.array(a)
         np.putmask(out, mask, ZEROS[a.dtype])
         return out
     return keep(a, np.logical_not(mask))
@@ -238,7 +239,7 @@ def steps(body: Callable) -> Callable:
     def whole(a: np.ndarray) -> np.ndarray:
         d = a.dtype
         if d is F16 or d is BFLOAT16:
-            w = a.astype(F32)
+            w = converted(a, F32)
             return np.asarray(body(w, new(w))).astype(d)
         return body(a, new(a))
 

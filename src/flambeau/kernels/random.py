@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from flambeau.kernels.layout import empty_like
 from flambeau.kernels.random_engine import MersenneTwister
 from flambeau.kernels.random_normal import MOST_FROM_BLOCK, box_muller_float32, fma64, normals_from_block, scalar_normals
 
@@ -275,7 +276,7 @@ def like(draw: Callable[..., np.ndarray], fill_: Callable[..., None], engine: Me
     """New numbers in the shape, dtype and memory order of a: by `draw` where that is C order, else by `fill_`."""
     if a.flags.c_contiguous:
         return draw(engine, a.shape, *parameters, a.dtype)
-    out = np.empty_like(a)
+    out = empty_like(a)
     fill_(engine, out, *parameters)
     return out
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from flambeau.kernels import strides
+from flambeau.kernels.layout import empty_like
 from flambeau.kernels.pointwise import drop, keep
 from flambeau.kernels.strides import normalize_dim
 
@@ -188,7 +189,7 @@ def rot90(a: np.ndarray, k: int = 1, dims: Sequence[int] = (0, 1)) -> np.ndarray
     k %= 4
     if k == 0:
         return a.copy(order="C")
-    turned = np.empty_like(a)       # a copy turned over, whose dimensions are exchanged
+    turned = empty_like(a)       # a copy turned over, whose dimensions are exchanged
     turned[...] = np.flip(a, tuple(dims) if k == 2 else dims[k % 3])
     return turned if k == 2 else turned.swapaxes(*dims)
 

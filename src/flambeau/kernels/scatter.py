@@ -15,6 +15,7 @@ import numpy as np
 
 from flambeau.kernels import strides
 from flambeau.kernels.indexing import add_at
+from flambeau.kernels.layout import clone
 from flambeau.kernels.strides import normalize_dim
 
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
@@ -404,8 +405,8 @@ def index_fill(a: np.ndarray, dim: int, index: np.ndarray, value: object) -> np.
     index = index.reshape(-1)
     size = shape[dim]
     _check_range(np.where(index < 0, index + size, index), size, dim, IndexError)
-    out = np.array(a, order="C")
-    out.reshape(shape)[(slice(None),) * dim + (index,)] = np.asarray(value).astype(a.dtype)
+    out = clone(a)
+    (out if a.ndim else out.reshape(1))[(slice(None),) * dim + (index,)] = np.asarray(value).astype(a.dtype)
     return out
 
 

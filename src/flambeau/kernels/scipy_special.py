@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .casting import BFLOAT16
+from .casting import BFLOAT16, converted
 
 _module: Any = None
 
@@ -31,7 +31,7 @@ def scipy_kernel(function: str) -> Callable[..., np.ndarray]:
         f = special(function)
         d = a.dtype
         if d == np.float16 or d == BFLOAT16:
-            a = a.astype(np.float32)
+            a = converted(a, np.dtype(np.float32))
             others = tuple(o.astype(np.float32) if isinstance(o, np.ndarray) else o for o in others)
         x = np.asarray(f(a, *others))
         return x if x.dtype is d else x.astype(d)

@@ -15,7 +15,7 @@ from flambeau.core.size import Size
 from flambeau.core.state import bump_ambient, state
 
 from . import strides
-from .casting import BFLOAT16, cast
+from .casting import BFLOAT16, cast, converted
 from .operand_order import follow
 from .pointwise import half_number, is_half
 from .promotion import constant as _constant
@@ -60,7 +60,7 @@ def is_float(d: np.dtype) -> bool:
 
 def floating(a: np.ndarray) -> np.ndarray:
     """a bool or integer array in the default float dtype; others as they are."""
-    return a if a.dtype in _FLOATING else a.astype(default_array_type())
+    return a if a.dtype in _FLOATING else converted(a, default_array_type())
 
 
 def constant(value: Any, d: np.dtype) -> np.ndarray | None:
@@ -177,7 +177,7 @@ def cast_gradient(g: Any, d: np.dtype) -> Any:
         return g.cast(d)
     if g.dtype.kind == "c" and d.kind != "c":
         g = g.real
-    return g if g.dtype is d else g.astype(d)
+    return g if g.dtype is d else converted(g, d)
 
 
 def clone_as(g: np.ndarray, strides_bytes: tuple) -> np.ndarray:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from flambeau.kernels import ties
+from flambeau.kernels.layout import empty_like
 from flambeau.kernels.ranked import nth
 from flambeau.kernels.strides import normalize_dim
 
@@ -51,7 +52,7 @@ def like(out: np.ndarray, a: np.ndarray) -> np.ndarray:
     """Return out in the memory order of a, which has its shape."""
     if a.flags.c_contiguous:
         return dense(out)
-    ordered = np.empty_like(a, out.dtype)
+    ordered = empty_like(a, "preserve", out.dtype)
     ordered[...] = out
     return ordered
 

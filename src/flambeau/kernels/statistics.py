@@ -109,11 +109,11 @@ def _euclidean(a: np.ndarray, axes: tuple[int, ...] | None, keepdim: bool) -> np
     """The 2-norm of real numbers: along rows by inner products."""
     n = a.shape[-1]
     if axes == (a.ndim - 1,) and n <= _LONGEST and a.strides[-1] == a.itemsize:
-        out = np.asarray(np.vecdot(a, a))
+        out = np.asarray(np.vecdot(a, a), order="C")
         if keepdim:
             out = out[..., None]
     else:
-        out = np.asarray(np.add.reduce(np.square(a), axes, keepdims=keepdim))
+        out = np.asarray(np.add.reduce(np.square(a), axes, keepdims=keepdim), order="C")
     return np.sqrt(out, out)
 
 
@@ -137,7 +137,7 @@ def norm(a: np.ndarray, p: float = 2, dim: Dim = None, keepdim: bool = False, dt
         return _euclidean(a, axes, keepdim)
     if p == 0:
         out = np.asarray(np.add.reduce(wide != 0, axes, result_dtype, keepdims=keepdim))
-        return out.astype(result_dtype, copy=False)
+        return out.astype(result_dtype, "C", copy=False)
     size = np.abs(wide)
     if p == math.inf:
         out = np.maximum.reduce(size, axes, keepdims=keepdim)
@@ -151,7 +151,7 @@ def norm(a: np.ndarray, p: float = 2, dim: Dim = None, keepdim: bool = False, dt
         power = size.dtype.type(p)
         total = np.add.reduce(np.power(size, power), axes, keepdims=keepdim)
         out = np.power(total, size.dtype.type(1.0 / p))
-    return np.asarray(out).astype(result_dtype, copy=False)
+    return np.asarray(out).astype(result_dtype, "C", copy=False)
 
 
 def logsumexp(a: np.ndarray, dim: Dim, keepdim: bool = False) -> np.ndarray:
@@ -170,7 +170,7 @@ def logsumexp(a: np.ndarray, dim: Dim, keepdim: bool = False) -> np.ndarray:
     out = np.log(np.add.reduce(np.exp(wide - top), axes, keepdims=keepdim))
     if not keepdim:
         top = top.reshape(np.shape(out))
-    return np.asarray(out + top).astype(dtype, copy=False)
+    return np.asarray(out + top).astype(dtype, "C", copy=False)
 
 
 # Order statistics

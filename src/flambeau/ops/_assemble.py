@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from flambeau.core.apply import constant
 from flambeau.core.errors import not_a_tensor
 from flambeau.core.inplace import apply_inplace1, apply_inplace2, check_writable
@@ -27,7 +25,7 @@ from flambeau.core.op import slot
 from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled, state
 from flambeau.core.views import grad_fn
-from flambeau.kernels.layout import surely_overlap
+from flambeau.kernels.layout import empty_like, surely_overlap
 from flambeau.kernels.services import refuse_cast
 
 from ._decode import parameter_names
@@ -69,7 +67,7 @@ def write_out(name: str, out: Any, result: Any) -> Any:
             warn_user(
                 f"An output with one or more elements was resized: out= has shape {list(a.shape)}, and the result "
                 f"has shape {list(r.shape)}. Give an empty tensor, or one of the right shape, as out=.")
-        set_memory(out, Meta(r.shape, a.dtype) if isinstance(a, Meta) else np.empty(r.shape, a.dtype))
+        set_memory(out, Meta(r.shape, a.dtype) if isinstance(a, Meta) else empty_like(r, dtype=a.dtype))
     apply_inplace2(_COPY, out, result)
     return out
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from flambeau.core.objects import array_of, dtype_of, make, shape_of
 from flambeau.kernels.casting import cast
+from flambeau.kernels.layout import empty_like
 from flambeau.kernels.pointwise import TWOS, keep, not_implemented, refuse, wide
 from flambeau.kernels.services import common_dtype
 
@@ -34,8 +35,15 @@ for _name, _ufunc, _symbol, _aliases in (
 # --------------------------------------------------------------------------------- kinds of values
 
 
+def _all(a: np.ndarray, answer: bool) -> np.ndarray:
+    """The same answer for every element of a."""
+    out = empty_like(a, dtype=np.dtype(bool))
+    out.fill(answer)
+    return out
+
+
 def _never(a: np.ndarray) -> np.ndarray:
-    return np.zeros(a.shape, bool)
+    return _all(a, False)
 
 
 def _isinf(a: np.ndarray) -> np.ndarray:
@@ -47,7 +55,7 @@ def _isnan(a: np.ndarray) -> np.ndarray:
 
 
 def _isfinite(a: np.ndarray) -> np.ndarray:
-    return np.isfinite(a) if a.dtype.kind in "fVc" else np.ones(a.shape, bool)
+    return np.isfinite(a) if a.dtype.kind in "fVc" else _all(a, True)
 
 
 def _signed_inf(value: float, kernel: str) -> Any:
@@ -66,7 +74,7 @@ def _signbit(a: np.ndarray) -> np.ndarray:
 
 
 def _isreal(a: np.ndarray) -> np.ndarray:
-    return np.equal(a.imag, 0) if a.dtype.kind == "c" else np.ones(a.shape, bool)
+    return np.equal(a.imag, 0) if a.dtype.kind == "c" else _all(a, True)
 
 
 for _name, _kernel, _example, _doc in (

@@ -9,6 +9,8 @@ import numpy as np
 from flambeau.core.apply import apply1, apply_n
 from flambeau.core.objects import dtype_of
 from flambeau.kernels import pointwise as k
+from flambeau.kernels.casting import converted
+from flambeau.kernels.operand_order import follow
 
 from ._args import tensor
 from ._pointwise import tensors_only
@@ -151,7 +153,10 @@ def angle(input: Any) -> Any:
 
 
 def _complex(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    x = np.empty(np.broadcast_shapes(a.shape, b.shape), k.C128 if a.dtype is k.F64 else k.C64)
+    if a.flags.c_contiguous and b.flags.c_contiguous:
+        x = np.empty(np.broadcast_shapes(a.shape, b.shape), k.C128 if a.dtype is k.F64 else k.C64)
+    else:
+        x = converted(follow(np.add(a, b), a, b), k.C128 if a.dtype is k.F64 else k.C64)
     x.real, x.imag = a, b
     return x
 

@@ -10,6 +10,7 @@ import numpy as np
 from flambeau.core.apply import apply1
 from flambeau.core.objects import TensorBase, dtype_of
 from flambeau.kernels import pointwise as k
+from flambeau.kernels.layout import clone
 from flambeau.kernels.pointwise import HALVES, ONES, ZEROS, keep, new, steps, wide
 from flambeau.kernels.scipy_special import special
 
@@ -118,7 +119,7 @@ def _pow_number(a: np.ndarray, exponent: Any) -> np.ndarray:
         if exponent == 3:
             return np.multiply(np.multiply(a, a), a)
         if exponent == 1:
-            return a.copy()
+            return clone(a)
         if exponent == -1:
             return np.reciprocal(a)
         if exponent == -2:
@@ -380,7 +381,7 @@ def _sigmoid(a: np.ndarray) -> np.ndarray:
     if (d is not k.F32 and d is not k.F64) or a.ndim == 0:
         return _logistic(a)
     if not a.flags.c_contiguous:
-        a = a.copy("K")         # a quarter of the time that NumPy takes to set up a strided loop
+        a = clone(a)         # a quarter of the time that NumPy takes to set up a strided loop
     if a.size > _FEW:
         if a.size > k.LARGE:
             return _logistic(a)

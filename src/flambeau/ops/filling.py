@@ -10,6 +10,7 @@ from flambeau.core.apply import apply1, apply_n
 from flambeau.core.inplace import apply_inplace1, apply_inplace2
 from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.kernels.casting import cast
+from flambeau.kernels.layout import empty_like
 from flambeau.kernels.pointwise import scalar
 from flambeau.kernels.promotion import check_fits
 from flambeau.kernels.services import copy_kernel
@@ -29,12 +30,18 @@ def _zero(xp: Any, g: Any) -> Any:
     return xp.zeros_like(g)
 
 
-FILL_ = primitive("fill_", lambda a, value: np.full_like(a, cast(value, a.dtype)), inputs=("self", "value"), inplace=_into,
+def _filled(a: np.ndarray, value: np.ndarray) -> np.ndarray:
+    out = empty_like(a)
+    out[...] = value
+    return out
+
+
+FILL_ = primitive("fill_", lambda a, value: _filled(a, cast(value, a.dtype)), inputs=("self", "value"), inplace=_into,
                   pointwise=True, promotes=False, is_copy=True, expr="value", node="FillBackward2",
                   self=_zero, value=lambda xp, g: g)
-FILL = primitive("fill", lambda a, value: np.full_like(a, scalar(value, a.dtype)), params=("value",), scalars=("value",),
+FILL = primitive("fill", lambda a, value: _filled(a, scalar(value, a.dtype)), params=("value",), scalars=("value",),
                  pointwise=True, same_dtype=True, expr="value", node="FillBackward0", self=_zero)
-FILL_TENSOR = primitive("fill_tensor", lambda a, value: np.full_like(a, cast(value, a.dtype)), inputs=("self", "value"),
+FILL_TENSOR = primitive("fill_tensor", lambda a, value: _filled(a, cast(value, a.dtype)), inputs=("self", "value"),
                         meta=like(), expr="value", node="FillBackward1", self=_zero, value=lambda xp, g: g)
 ZERO_ = primitive("zero_", np.zeros_like, inplace=lambda a, out: out.fill(0), pointwise=True, same_dtype=True, is_copy=True,
                   expr="0", node="ZeroBackward0", self=_zero)

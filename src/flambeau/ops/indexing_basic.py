@@ -16,7 +16,7 @@ from flambeau.core.objects import TensorBase, array_of, dtype_of, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 from flambeau.kernels import indexing
-from flambeau.kernels.layout import surely_overlap
+from flambeau.kernels.layout import clone, surely_overlap
 from flambeau.kernels.promotion import check_fits, number_dtype
 from flambeau.kernels.services import sum_to
 
@@ -78,13 +78,13 @@ primitive("index_backward", indexing.index_backward, params=("shape", "plan"), m
 
 
 def _index_put(a: np.ndarray, values: np.ndarray, plan: Any) -> np.ndarray:
-    out = np.array(a, copy=True)
+    out = clone(a)
     indexing.assign(out, plan, values)
     return out
 
 
 def _index_cleared(g: np.ndarray, plan: Any) -> np.ndarray:
-    out = np.array(g, copy=True)
+    out = clone(g)
     indexing.assign(out, plan, np.zeros((), g.dtype))
     return out
 

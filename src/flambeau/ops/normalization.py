@@ -21,9 +21,9 @@ import numpy as np
 from flambeau.core.apply import apply_n
 from flambeau.core.dtype import dtype_of_array
 from flambeau.core.inplace import apply_inplace2
-from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, requires, shape_of
 from flambeau.core.op import slot
-from flambeau.core.state import state
+from flambeau.core.state import grad_enabled, state
 from flambeau.kernels import norm as kernel
 from flambeau.kernels.services import is_float
 
@@ -427,12 +427,14 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     if not is_float(d):
         raise NotImplementedError(f'"rms_norm" not implemented for {d.name!r}: convert input to a floating dtype')
     if eps is None:
-        wide = np.float32 if d.itemsize == 2 else d
-        eps = float(np.finfo(wide).eps)
+        eps = float(np.finfo(np.float32 if d.itemsize == 2 else d).eps)
     if d.kind == "c" or (weight is not None and dtype_of(weight) is not d):
         dims = tuple(range(-len(normalized), 0))
         out = a * (a.pow(2).mean(dims, True) + eps).rsqrt()
         return out if weight is None else out * weight
+    if d.itemsize == 2 and requires(a) and grad_enabled():      # backward needs the float32 copy, so a may be written
+        wide = None if weight is None else weight.float()
+        return apply_n(RMS, [a.float(), wide], (normalized, eps))[0].to(a.dtype)
     return apply_n(RMS, [a, weight], (normalized, eps))[0]
 
 

@@ -14,6 +14,7 @@ from flambeau.core.inplace import apply_inplace
 from flambeau.core.objects import TensorBase, dtype_of, shape_of
 from flambeau.core.op import Op
 from flambeau.kernels import random
+from flambeau.kernels.layout import empty_like
 
 from . import _random_checks as check
 from ._generator import Generator, generator_of
@@ -34,7 +35,7 @@ def _fill(name: str, kernel: Callable, params: Sequence[str] = (), inputs: Seque
         if draw is not None:
             with generator.lock:
                 return random.like(draw, kernel, generator.engine, a, *args[:-1])
-        out = np.empty_like(a)      # in the same order in memory, which is the order of filling
+        out = empty_like(a)      # in the same order in memory, which is the order of filling
         with generator.lock:
             kernel(generator.engine, out, *args[:-1])
         return out

@@ -8,7 +8,8 @@ import numpy as np
 
 from flambeau.core.apply import apply1, apply2, apply_n
 from flambeau.core.objects import TensorBase, dtype_of
-from flambeau.kernels.casting import cast
+from flambeau.kernels.casting import cast, converted
+from flambeau.kernels.layout import clone
 from flambeau.kernels.pointwise import TWOS, ZEROS, is_half, limit, refuse, scalar, select, wide
 
 from ._args import tensor
@@ -29,7 +30,7 @@ def _whole(ufunc: Any, name: str) -> Any:
         if kind in "fV":
             return ufunc(a)
         refuse(f"{name}_vml_cpu", a, "bc")
-        return a.copy()
+        return clone(a)
 
     return kernel
 
@@ -145,7 +146,7 @@ binary("ldexp", _ldexp, numbers=False, float_result=True, expr="self * exp2(othe
 
 def _frexp(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     d = a.dtype
-    mantissa, exponent = np.frexp(a.astype(np.float32) if is_half(a) else a)
+    mantissa, exponent = np.frexp(converted(a, np.dtype(np.float32)) if is_half(a) else a)
     mantissa, exponent = np.asarray(mantissa), np.asarray(exponent)
     finite = np.isfinite(mantissa)
     return mantissa.astype(d), np.where(finite, exponent, exponent).astype(np.int32)
@@ -209,9 +210,9 @@ def heaviside(input: Any, values: Any) -> Any:
 @wide
 def _nan_to_num(a: np.ndarray, nan: float | None, posinf: float | None, neginf: float | None) -> np.ndarray:
     if a.dtype.kind not in "fc":
-        return a.copy()
+        return clone(a)
     if a.dtype.kind == "c":
-        x = a.copy()
+        x = clone(a)
         x.real, x.imag = _nan_to_num(a.real, nan, posinf, neginf), _nan_to_num(a.imag, nan, posinf, neginf)
         return x
     top = np.finfo(a.dtype)

@@ -9,9 +9,20 @@ import numpy as np
 
 from flambeau.core.apply import apply1
 from flambeau.core.inplace import check_writable, wrote
-from flambeau.core.objects import TensorBase, View, memory_of, remake, requires, set_memory, shape_of
+from flambeau.core.objects import (
+    VERSION_MASK,
+    TensorBase,
+    View,
+    cell_of,
+    dtype_of,
+    memory_of,
+    remake,
+    requires,
+    set_memory,
+    shape_of,
+)
 from flambeau.core.op import Op
-from flambeau.core.state import grad_enabled, set_grad_enabled
+from flambeau.core.state import grad_enabled, set_grad_enabled, state
 from flambeau.core.views import grad_fn, move_retain
 from flambeau.kernels import rearrange, strides
 
@@ -96,10 +107,24 @@ primitive(
 )
 
 
+def _place(view: TensorBase, base: TensorBase) -> tuple[Op, tuple]:
+    """as_strided and the parameters that make the view from its base."""
+    if dtype_of(view) is not dtype_of(base):
+        raise RuntimeError("This is a view in another dtype of a tensor that was given another shape in place since (t_(), "
+                           "unsqueeze_() and the like): no gradient can be found for it. Make the view after that call.")
+    return AS_STRIDED, _strided_params(base, shape_of(view), strides_of(view), _offset(view))
+
+
+def _offset(t: TensorBase) -> int:
+    a = t._array
+    return strides.storage_offset(a) if a is not None else int(getattr(t._lazy, "offset", 0))
+
+
+state.place = _place
+
+
 def _strided_params(input: TensorBase, size: Any, stride: Any, offset: int | None) -> tuple:
-    a = input._array
-    start = strides.storage_offset(a) if a is not None else int(getattr(input._lazy, "offset", 0))
-    layout = (tuple(shape_of(input)), strides_of(input), start)
+    layout = (tuple(shape_of(input)), strides_of(input), _offset(input))
     return as_sizes((size,)), as_sizes((stride,)), offset, layout
 
 
@@ -227,8 +252,13 @@ def reshape_itself(op: Op, self: TensorBase, params: tuple | None) -> TensorBase
         out = apply1(op, before, params)
     finally:
         set_grad_enabled(mode)
+    if self._tangent is not None:
+        self._tangent = apply1(op, self._tangent, params)
     set_memory(self, memory_of(out))
     wrote(op, self, out._node)
+    if self._view is None:
+        cell = cell_of(self)
+        cell.reshaped = cell.stamp & VERSION_MASK
     if recording:
         if self._retains:
             move_retain(self, old, out._node, 0)
