@@ -322,6 +322,7 @@ class Slow(Dataset):
         time.sleep(0.05)
         return i
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)      # ignored, where the tests run in the background
     batches = iter(DataLoader(Slow(), num_workers=2))
     next(batches)
     print(*(w.process.pid for w in batches._pool.workers), flush=True)

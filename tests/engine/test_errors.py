@@ -236,7 +236,7 @@ def test_importing_a_lacking_name_says_the_same():
     with pytest.raises(ImportError, match=words) as caught:
         from flambeau import nope  # noqa: F401
     assert type(caught.value) is ImportError and caught.value.name == "flambeau"
-    with pytest.raises(ImportError, match="torch.Tensr is not supported.*Did you mean Tensor"):
+    with pytest.raises(ImportError, match="torch.Tensr is not supported.*Did you mean tensor or Tensor"):
         from flambeau import Tensr  # noqa: F401
     with pytest.raises(ModuleNotFoundError, match="No module named 'flambeau.nope'"):
         import flambeau.nope  # noqa: F401
