@@ -1,7 +1,8 @@
 """How an operator maps tangents: its own `jvp`, the same view, or its reverse formulas transposed.
 
 A reverse formula is linear in the incoming gradient u: gi(u) = J_i^H u. Its own derivative in the direction of the
-tangent t_i is J_i t_i, the forward derivative; so no operator needs a second rule to have both modes.
+tangent t_i is J_i t_i, the forward derivative; so no operator needs a second rule to have both modes. For an elementwise
+operator of real numbers J_i is diagonal, and J_i t_i is the formula itself.
 """
 
 from __future__ import annotations
@@ -150,6 +151,8 @@ def push(op: Op, inputs: list, params: Any, outs: list, tangents: list) -> list:
         made = op.jvp(state.ops, tangents, inputs, outs, params)
         return list(made) if isinstance(made, (list, tuple)) else [made]
     record = grad_enabled()
+    if op.pointwise and op.joint is None and _all_real([*outs, *tangents]):
+        return [_diagonal(op, inputs, params, outs, tangents, record)]
     old = set_grad_enabled(True)
     inference = set_inference(False)        # the formulas are recorded, to be transposed, in any mode
     try:
@@ -162,6 +165,40 @@ def push(op: Op, inputs: list, params: Any, outs: list, tangents: list) -> list:
             if t is not None:
                 t._inference = True
     return made
+
+
+def _all_real(tensors: list) -> bool:
+    return all(t is None or (t._array is not None and dtype_of(t).kind != "c") for t in tensors)
+
+
+def _diagonal(op: Op, inputs: list, params: Any, outs: list, tangents: list, record: bool) -> TensorBase:
+    """The sum of the formulas, each of its input's tangent.
+
+    Besides being fewer steps than a transposition this is 0 where the gradient is masked: the transposed mask would
+    multiply its 0 by the infinite slope that it hides.
+    """
+    shape, d = tuple(shape_of(outs[0])), dtype_of(outs[0])
+    xp = state.ops if record else state.xp
+    values, results = _as_tensors(inputs, outs[0]), outs
+    total: Any = None
+    for f, t in zip(op.formulas, tangents, strict=False):
+        if f is None or t is None:
+            continue
+        g = t if dtype_of(t) is d else state.ops.cast(t, d)
+        if tuple(shape_of(g)) != shape:
+            g = state.ops.expand(g, shape)
+        given = _arguments(f, values, results, params, [s is not None for s in tangents])
+        if record:
+            part = f.fn(xp, g, *given)
+        else:
+            part = f.fn(xp, array_of(g), *[array_of(x) if isinstance(x, TensorBase) else x for x in given])
+        total = part if total is None else total + part
+    if total is None:
+        return materialized(outs[0])
+    if not record:
+        array = np.asarray(total)
+        total = make(array if array.shape == shape else np.broadcast_to(array, shape).copy())
+    return total if dtype_of(total) is d else state.ops.cast(total, d)
 
 
 def _transpose(op: Op, inputs: list, params: Any, outs: list, tangents: list, record: bool) -> list:
@@ -230,6 +267,11 @@ def _as_tensors(inputs: list, out: TensorBase) -> list:
 
 def _evaluate(f: Formula, g: Any, values: list, outs: list, params: Any, needs: list) -> Any:
     """A reverse formula on Tensors, outside any node."""
+    return f.fn(state.ops, g, *_arguments(f, values, outs, params, needs))
+
+
+def _arguments(f: Formula, values: list, outs: list, params: Any, needs: list) -> list:
+    """What a formula asks for by name."""
     found: list[Any] = []
     for code in f.codes:
         if code < OUT:
@@ -250,6 +292,6 @@ def _evaluate(f: Formula, g: Any, values: list, outs: list, params: Any, needs: 
             found.append([None if v is None else dtype_of(v) for v in values])
         elif code == NEEDS:
             found.append(list(needs))
-    return f.fn(state.ops, g, *found)
+    return found
 
 

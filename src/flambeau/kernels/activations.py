@@ -114,7 +114,7 @@ def elu_backward(g: np.ndarray, a: np.ndarray, alpha: float, scale: float, input
         np.multiply(t, scalar(input_scale, d), t)
     np.exp(t, t)
     np.multiply(t, scalar(alpha * scale * input_scale, d), t)
-    return np.multiply(select(np.greater(a, ZEROS[d]), scalar(scale, d), t), g)
+    return np.multiply(select(np.less_equal(a, ZEROS[d]), t, scalar(scale, d)), g)
 
 
 @elementwise

@@ -10,7 +10,8 @@ import numpy as np
 from flambeau.core.apply import constant
 from flambeau.core.dtype import DType, by_name, dtype_of_array
 from flambeau.core.errors import not_a_tensor
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, shape_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, requires, shape_of
+from flambeau.core.state import grad_enabled, state
 from flambeau.kernels.layout import as_int
 from flambeau.kernels.strides import normalize_dim, normalize_dims
 
@@ -22,6 +23,11 @@ def tensor(value: Any, function: str, argument: str = "input", position: int = 1
     if not isinstance(value, TensorBase):
         raise not_a_tensor(function, argument, position, value)
     return value
+
+
+def followed(*tensors: TensorBase) -> bool:
+    """Whether operators on these may be differentiated, by reverse or by forward mode, or be seen by something else."""
+    return state.special != 0 or grad_enabled() and any(requires(t) for t in tensors)
 
 
 def ndim(t: TensorBase) -> int:
@@ -111,3 +117,8 @@ def like(value: Any, t: TensorBase) -> TensorBase:
 def array(t: Any) -> Any:
     """The array of a tensor; other values as they are."""
     return array_of(t) if isinstance(t, TensorBase) else t
+
+
+def followed(t: TensorBase) -> bool:
+    """Whether operators on t must be seen one by one: by backward, by forward mode, or by another interceptor."""
+    return state.special != 0 or (requires(t) and grad_enabled())

@@ -47,8 +47,8 @@ def _parametric(name: str, fn: Callable, backward: Callable, composed: Callable,
 
 
 def _elu_composed(xp: Any, g: Any, a: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    low = xp.drop(a, a > 0)
-    return xp.keep(g * scale, a > 0) + xp.drop(g * (alpha * scale * input_scale) * xp.exp(low * input_scale), a > 0)
+    low = xp.keep(a, a < 0)         # 0 counts as high in the second derivative, nan in both
+    return xp.drop(g * scale, a <= 0) + xp.keep(g * (alpha * scale * input_scale) * xp.exp(low * input_scale), a <= 0)
 
 
 def _gelu_composed(xp: Any, g: Any, a: Any, approximate: str) -> Any:

@@ -94,6 +94,18 @@ DIV = binary("div", np.true_divide, front=False, doc="", expr="self / other", fl
              other=lambda xp, g, self, other: xp.div_backward(g, self, other))
 
 
+def _div_tangent(xp: Any, tangents: list, inputs: list, outs: list, params: Any) -> Any:
+    """d(a / b) = (da - db a/b) / b, one infinity at a pole where the sum of both terms is nan."""
+    (of_self, of_other), (quotient,) = tangents, outs
+    if of_other is None:
+        return of_self / inputs[1]
+    change = of_other * quotient
+    return (-change if of_self is None else of_self - change) / inputs[1]
+
+
+DIV.jvp = _div_tangent
+
+
 def _scaled(input: Any, other: Any, alpha: Any) -> Any:
     if alpha == 1 and not isinstance(alpha, bool):
         return other

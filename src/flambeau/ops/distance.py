@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from flambeau.core.apply import apply1, apply_n
@@ -32,13 +33,38 @@ def _distances(x1: Meta, x2: Meta, *_: Any) -> Meta:
     return Meta((*batch, x1.shape[-2], x2.shape[-2]), promoted([x1, x2]))
 
 
+def slopes(xp: Any, change: Any, dist: Any, p: float) -> Any:
+    """The derivatives of the p-norms `dist` (*) in the differences `change` (*, M); 0 where the norm has none."""
+    if p == 0:
+        return xp.zeros_like(change)
+    if p == 1:
+        return xp.sgn(change)
+    norm = xp.unsqueeze(dist, -1)
+    if p == math.inf:
+        return xp.keep(xp.sgn(change), xp.abs(change) == norm)
+    if p == 2:
+        return xp.drop(change / norm, norm == 0)
+    return xp.drop(xp.sgn(change) * xp.abs(change) ** (p - 1) / norm ** (p - 1), change == 0)
+
+
+def _tangent(xp: Any, tangents: list, inputs: list, outs: list, params: tuple) -> Any:
+    """The slopes times how the differences of rows change. All pairs at once: (*, P, R, M)."""
+
+    def pairs(a: Any, b: Any) -> Any:
+        if a is None:
+            return -xp.unsqueeze(b, -3)
+        return xp.unsqueeze(a, -2) if b is None else xp.unsqueeze(a, -2) - xp.unsqueeze(b, -3)
+
+    return xp.sum(slopes(xp, pairs(*inputs), outs[0], params[0]) * pairs(*tangents), -1, False)
+
+
 CDIST = primitive(
     "cdist",
     kernel.cdist,
     inputs=("x1", "x2"),
     params=("p", "by_products"),
     meta=_distances,
-    batch="matrices", expr=KERNEL,
+    batch="matrices", expr=KERNEL, jvp=_tangent,
     x1=lambda xp, g, x1, x2, p, out: xp.cdist_backward(g, x1, x2, p, out),
     x2=lambda xp, g, x1, x2, p, out: xp.cdist_backward(xp.transpose(g, -1, -2), x2, x1, p, xp.transpose(out, -1, -2)),
 )

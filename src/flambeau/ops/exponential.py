@@ -441,8 +441,9 @@ def _logit_backward(g: np.ndarray, a: np.ndarray, eps: float | None) -> np.ndarr
 
 
 def _logit_composed(xp: Any, g: Any, a: Any, eps: float | None) -> Any:
-    t = g / (a * (1 - a))
-    return xp.keep(t, (a >= 0) & (a <= 1)) if eps is None else xp.keep(t, (a >= eps) & (a <= 1 - eps))
+    inside = (a >= (eps or 0)) & (a <= 1 - (eps or 0))
+    t = xp.keep(g / (a * (1 - a)), inside)
+    return t * (inside / inside) if eps is None else t          # 0 / 0 outside
 
 
 fused("logit_backward", _logit_backward, _logit_composed)

@@ -26,24 +26,29 @@ from ._pointwise import call2, fused
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from ._return_types import return_type
 from ._shapes import always, reduced, same, scalar
-from .reduction import as_dim, reduction_samples, restore
+from .reduction import along_gradient, as_dim, reduction_samples, restore
 
 # --------------------------------------------------------------------------------- shared among equal elements
 
 
-def _winners(xp: Any, a: Any, best: Any) -> Any:
-    """Where a is the extremum; a nan that is one is met by every nan."""
-    return (a == best) | (xp.isnan(a) & xp.isnan(best))
-
-
 def _share(xp: Any, g: Any, a: Any, out: Any, dim: Any, keepdim: bool) -> Any:
-    """g, divided by the number of winners, at the winners."""
-    winners = _winners(xp, a, restore(xp, out, a.shape, dim, keepdim))
-    return xp.keep(xp.spread(g / xp.count_as(winners, g, dim, keepdim), a.shape, dim, keepdim), winners)
+    """g, divided by the number of winners, at the winners; a nan is equal to none of them, and all get nan."""
+    best = restore(xp, out, a.shape, dim, keepdim)
+    winners = a == best
+    share = xp.spread(g / xp.count_as(winners, g, dim, keepdim), a.shape, dim, keepdim)
+    return xp.keep(share, winners | xp.isnan(best))
+
+
+def _share_of_all(xp: Any, g: Any, a: Any, out: Any) -> Any:
+    """The same of a whole tensor, where a nan is met by every nan."""
+    winners = (a == out) | (xp.isnan(a) & xp.isnan(out))
+    return xp.keep(xp.spread(g / xp.count_as(winners, g, None, False), a.shape, None, False), winners)
 
 
 def _count_as(winners: np.ndarray, g: np.ndarray, dim: Any, keepdim: bool) -> np.ndarray:
-    return np.asarray(k.sum(winners, dim, keepdim)).astype(g.dtype)
+    n = np.asarray(k.sum(winners, dim, keepdim)).astype(g.dtype)
+    np.copyto(n, np.array(np.nan, n.dtype), where=n == 0)
+    return n
 
 
 def _count_shape(winners: Meta, g: Meta, dim: Any, keepdim: bool) -> Meta:
@@ -66,7 +71,7 @@ def _share_all(g: np.ndarray, a: np.ndarray, out: np.ndarray) -> np.ndarray:
     return np.multiply(winners, g if n == 1 else np.divide(g, n, np.empty((), g.dtype)))
 
 
-fused("share_all", _share_all, lambda xp, g, a, out: _share(xp, g, a, out, None, False))
+fused("share_all", _share_all, _share_of_all)
 
 
 def _extreme_all(name: str, ufunc: np.ufunc, whole: Any) -> Any:
@@ -94,8 +99,10 @@ def _amax_formula(xp: Any, g: Any, self: Any, out: Any, dim: Any, keepdim: bool)
 
 
 MAX_ALL, MIN_ALL = _extreme_all("max", np.maximum, k.max), _extreme_all("min", np.minimum, k.min)
-AMAX = primitive("amax", k.amax, params=("dim", "keepdim"), meta=reduced(empty=False), expr=KERNEL, self=_amax_formula)
-AMIN = primitive("amin", k.amin, params=("dim", "keepdim"), meta=reduced(empty=False), expr=KERNEL, self=_amax_formula)
+AMAX = primitive("amax", k.amax, params=("dim", "keepdim"), meta=reduced(empty=False), expr=KERNEL, self=_amax_formula,
+                 jvp=along_gradient(_amax_formula))
+AMIN = primitive("amin", k.amin, params=("dim", "keepdim"), meta=reduced(empty=False), expr=KERNEL, self=_amax_formula,
+                 jvp=along_gradient(_amax_formula))
 
 
 def _aminmax_joint(xp: Any, g: Any, needs: list, self: Any, out0: Any, out1: Any, dim: Any, keepdim: bool) -> tuple:

@@ -18,7 +18,7 @@ from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled
 from flambeau.kernels import linalg as k
 
-from ._args import array
+from ._args import array, followed
 from ._lazy import is_meta, placed
 from ._meta import Meta
 from ._record import KERNEL, call, composite, ops, primitive, public
@@ -90,7 +90,7 @@ QR = primitive("linalg_qr", k.qr, params=("mode",), outputs=(True, True), node="
 
 def _qr(a: TensorBase, mode: str) -> tuple:
     m, n = shape_of(a)[-2:]
-    if m >= n or not (requires(a) and grad_enabled()):
+    if m >= n or not followed(a):
         return tuple(apply_n(QR, [a], (mode,)))
     q, r = apply_n(QR, [ops.narrow(a, len(shape_of(a)) - 1, 0, m)], (mode,))      # the rest follows from the first columns
     rest = ops.narrow(a, len(shape_of(a)) - 1, m, n - m)
@@ -326,7 +326,7 @@ def svdvals(A: Any, *, driver: str | None = None) -> Any:
     [4.0, 3.0]
     """
     t = matrices(A, "linalg.svdvals")
-    if t._array is None or requires(t) and grad_enabled():
+    if t._array is None or followed(t):
         return apply_n(SVD, [t], (False,))[1]
     return make(k.svdvals(array_of(t)))
 

@@ -14,7 +14,7 @@ from flambeau.kernels.services import is_float
 
 from . import creation, triangles  # noqa: F401  they register names that formulas use
 from ._args import tensor
-from ._lazy import placed
+from ._lazy import is_meta, placed
 from ._meta import Meta
 from ._pointwise import fused
 from ._record import KERNEL, call, composite, ops, primitive, public
@@ -146,9 +146,27 @@ def _det_backward(g: np.ndarray, a: np.ndarray, out: np.ndarray) -> np.ndarray:
     return (g[..., None, None] * k.cofactors(a)).astype(a.dtype, copy=False)
 
 
+def _shift(a: np.ndarray) -> np.ndarray:
+    """What makes singular matrices regular: it lifts the singular values 0 by half the digits. 0 for the others."""
+    u, s, vh = np.linalg.svd(a)
+    eps = np.finfo(a.dtype).eps
+    largest = np.where(s[..., :1] > 0, s[..., :1], s.dtype.type(1))
+    lifted = np.where(s <= a.shape[-1] * eps * largest, np.sqrt(eps) * largest, s.dtype.type(0))
+    return ((u * lifted[..., None, :]) @ vh).astype(a.dtype, copy=False) if lifted.any() else np.zeros_like(a)
+
+
+def _det_composed(xp: Any, g: Any, a: Any, out: Any) -> Any:
+    shift = None if is_meta(a) else _shift(array_of(a))
+    if shift is None or not shift.any():
+        return xp.unsqueeze(xp.unsqueeze(g * xp.conj(out), -1), -1) * xp.adjoint(xp.linalg_inv(a))
+    near = a + make(shift)
+    cofactors = xp.unsqueeze(xp.unsqueeze(xp.conj(xp.linalg_det(near)), -1), -1) * xp.adjoint(xp.linalg_inv(near))
+    exact = k.cofactors(array_of(a))        # only the derivative is taken nearby
+    return xp.unsqueeze(xp.unsqueeze(g, -1), -1) * (cofactors + make(np.asarray(exact - array_of(cofactors))))
+
+
 # The derivative of a determinant is the matrix of cofactors; differentiated again, by the inverse
-fused("det_backward", _det_backward, lambda xp, g, a, out:
-      xp.unsqueeze(xp.unsqueeze(g * xp.conj(out), -1), -1) * xp.adjoint(xp.linalg_inv(a)))
+fused("det_backward", _det_backward, _det_composed)
 
 
 def _det_formula(xp: Any, g: Any, a: Any, out: Any) -> Any:
@@ -458,4 +476,12 @@ def cholesky_inverse(L: Any, upper: bool = False) -> Any:
     >>> flambeau.cholesky_inverse(flambeau.tensor([[2.]])).tolist()
     [[0.25]]
     """
-    return apply1(CHOLESKY_INVERSE, matrices(L, "cholesky_inverse", True), (bool(upper),))
+    low = matrices(L, "cholesky_inverse", True)
+    if low._array is not None:
+        zeros = np.argwhere(np.diagonal(array_of(low), 0, -2, -1) == 0)
+        if len(zeros):
+            *batch, at = zeros[0].tolist()
+            where = f"(Batch element {np.ravel_multi_index(batch, shape_of(low)[:-2])}): " if batch else ""
+            raise k.LinAlgError(f"cholesky_inverse: {where}The diagonal element {at + 1} is zero: the factor is "
+                                "singular, and so is the matrix, which has no inverse.")
+    return apply1(CHOLESKY_INVERSE, low, (bool(upper),))

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1, apply_n
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make, memory_of, requires, shape_of
+from flambeau.core.objects import TensorBase, array_of, dtype_of, make, memory_of, shape_of
 from flambeau.core.origin import warn_user
-from flambeau.core.state import grad_enabled
 from flambeau.kernels import linalg as k
 from flambeau.kernels import lu as kernel
 
 from . import scatter  # noqa: F401  it registers take_along_dim
-from ._args import tensor
+from ._args import followed, tensor
 from ._lazy import evaluated, is_meta, placed, standing_for
 from ._meta import Meta, meta_of
 from ._record import KERNEL, call, ops, primitive, public
@@ -59,7 +58,7 @@ def factors(a: TensorBase) -> tuple[TensorBase, TensorBase, TensorBase]:
         return standing_for([a], (columns(m.shape, m.dtype), Meta(k, INT32), Meta(k[:-1], INT32)), "lu_factor")
     packed, pivots, info = kernel.factor(array_of(a))
     known = make(pivots), make(info)
-    if not (requires(a) and grad_enabled()):
+    if not followed(a):
         return (make(packed), *known)
     m, n = shape_of(a)[-2:]
     size, last = min(m, n), len(shape_of(a)) - 1

@@ -212,7 +212,7 @@ def _smooth_composed(xp: Any, g: Any, a: Any, target: Any, beta: float) -> Any:
 
 def _huber_composed(xp: Any, g: Any, a: Any, target: Any, delta: float) -> Any:
     d = a - target
-    inside = xp.abs(d) <= delta
+    inside = xp.abs(d) < delta          # at the knee the second derivative is that outside, 0
     return xp.keep(g * d, inside) + xp.drop(g * xp.sign(d) * delta, inside)
 
 

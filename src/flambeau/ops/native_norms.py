@@ -9,10 +9,9 @@ import numpy as np
 
 from flambeau.core.apply import apply_n
 from flambeau.core.inplace import apply_inplace2
-from flambeau.core.objects import TensorBase, dtype_of, requires, shape_of
-from flambeau.core.state import grad_enabled
+from flambeau.core.objects import TensorBase, dtype_of, shape_of
 
-from ._args import integer, number, tensor
+from ._args import followed, integer, number, tensor
 from ._lazy import placed
 from ._record import call, ops, public
 from .normalization import (
@@ -156,6 +155,6 @@ def native_group_norm(input: Any, weight: Any, bias: Any, N: int, C: int, HxW: i
                            f"input, whose shape is {list(shape_of(a))}")
     _check_dtype("GroupNormKernelImpl", a, weight, bias)
     out, mean, inverse = apply_n(GROUP, [a, weight, bias], (groups, eps))
-    if grad_enabled() and requires(a):
+    if followed(a):
         mean, inverse = _group_statistics(a, n, groups, c * plane // groups, eps)
     return out, mean, inverse

@@ -20,7 +20,7 @@ from ._pointwise import fused, to_dtype
 from ._record import KERNEL, REGISTRY, call, kernels, ops, primitive, public
 from ._shapes import real, reduced
 from .arithmetic import sub
-from .reduction import as_dim, restore
+from .reduction import along_gradient, as_dim, restore
 
 # --------------------------------------------------------------------------------- the gradient
 
@@ -75,7 +75,7 @@ def _vector_norm(a: np.ndarray, ord: float = 2, dim: Any = None, keepdim: bool =
 
 VECTOR_NORM = primitive("vector_norm", _vector_norm, params=("ord", "dim", "keepdim"), node="LinalgVectorNormBackward0",
                         meta=reduced(real, dim=1, keepdim=2), expr=KERNEL, self=lambda xp, g, self, out, ord, dim, keepdim:
-                        xp.vector_norm_backward(g, self, out, ord, dim, keepdim))
+                        xp.vector_norm_backward(g, self, out, ord, dim, keepdim), jvp=along_gradient(_norm_grad, 1))
 
 
 # --------------------------------------------------------------------------------- norms

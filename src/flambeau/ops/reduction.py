@@ -6,7 +6,7 @@ over dimensions is another (PyTorch shows them as SumBackward0 and SumBackward1)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,24 @@ def restore(xp: Any, g: Any, shape: tuple, dim: Dim, keepdim: bool) -> Any:
 # The gradient of a result seen by every element that went into it: a view, no copy.
 fused("spread_all", _spread_all, lambda xp, g, shape: xp.expand(g, shape))
 fused("spread", _spread, lambda xp, g, shape, dim, keepdim: xp.expand(restore(xp, g, shape, dim, keepdim), shape))
+
+
+def along_gradient(formula: Callable, dim: int = 0) -> Callable:
+    """The `jvp` of a reduction to real numbers: the inner product of each result's gradient and the tangent.
+
+    Where the gradient is masked this is 0, and not the product of that mask with an infinite slope.
+
+    Args:
+        formula: (xp, g, self, out, params...) of the gradient.
+        dim: which of the parameters says what is reduced; keepdim is the last.
+    """
+
+    def jvp(xp: Any, tangents: list, inputs: list, outs: list, params: tuple) -> Any:
+        slope = formula(xp, xp.ones_like(outs[0]), inputs[0], outs[0], *params)
+        product = xp.conj(slope) * tangents[0]
+        return xp.sum(xp.real(product) if xp.is_complex(product) else product, params[dim], params[-1])
+
+    return jvp
 
 
 def count(shape: tuple, dim: Dim) -> int:

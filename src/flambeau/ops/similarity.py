@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.apply import apply1
-from flambeau.core.objects import dtype_of, shape_of
+from flambeau.core.objects import dtype_of, make, shape_of
 from flambeau.kernels import cdist as kernel
 from flambeau.kernels.services import is_float
 
@@ -16,6 +16,7 @@ from ._meta import Meta
 from ._pointwise import no_derivative
 from ._record import KERNEL, call, primitive, public
 from ._shapes import fresh
+from .distance import slopes
 from .views import broadcast_tensors
 
 _BOTH = ("torch", "nn.functional")
@@ -38,10 +39,19 @@ def _pdist_backward(g: np.ndarray, a: np.ndarray, out: np.ndarray, p: float) -> 
     return kernel.cdist_backward(_pairs(g, len(a)), a, a, p, _pairs(out, len(a)))
 
 
+def _tangent(xp: Any, tangents: list, inputs: list, outs: list, params: tuple) -> Any:
+    first, second = (make(at) for at in np.triu_indices(shape_of(inputs[0])[0], 1))
+
+    def pairs(a: Any) -> Any:
+        return xp.index_select(a, first, 0) - xp.index_select(a, second, 0)
+
+    return xp.sum(slopes(xp, pairs(inputs[0]), outs[0], params[0]) * pairs(tangents[0]), -1, False)
+
+
 _NO_SECOND = no_derivative("_pdist_backward")
 PDIST = primitive("pdist", _pdist, params=("p",),
                   meta=lambda self, p: Meta((self.shape[0] * (self.shape[0] - 1) // 2,), self.dtype), expr=KERNEL,
-                  self=lambda xp, g, self, out, p: xp.pdist_backward(g, self, out, p))
+                  self=lambda xp, g, self, out, p: xp.pdist_backward(g, self, out, p), jvp=_tangent)
 primitive("pdist_backward", _pdist_backward, inputs=("grad", "self", "pdist"), params=("p",), meta=fresh(input=1),
           expr=KERNEL,
           grad=_NO_SECOND, self=_NO_SECOND, pdist=_NO_SECOND)

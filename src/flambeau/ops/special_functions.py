@@ -56,7 +56,15 @@ _erf("erfinv", ("special.erfinv",), "[0.0]", "The inverse of erf, elementwise; n
 unary("erfcx", _real("erfcx"), namespaces=_SPECIAL, method=False, inplace=False, expr=KERNEL, example=("[0.0]", "[1.0]"),
       doc="exp(input ** 2) * erfc(input), elementwise.", node="SpecialErfcxBackward0",
       self=lambda xp, g, self, out: g * (self * out * 2 - _TWO_OVER_SQRT_PI))
-unary("lgamma", _real("gammaln"), expr="lgamma(self)", aliases=("special.gammaln",), example=("[1.0]", "[0.0]"),
+def _lgamma(a: np.ndarray) -> np.ndarray:
+    out = np.asarray(_real("gammaln")(a))
+    infinite = np.isinf(out) & (a != 0) & (np.abs(a) < 1)
+    if infinite.any():              # SciPy's overflows at subnormal numbers, where gamma(a) is 1 / a
+        return np.where(infinite, -np.log(np.abs(a)), out)
+    return out
+
+
+unary("lgamma", _lgamma, expr="lgamma(self)", aliases=("special.gammaln",), example=("[1.0]", "[0.0]"),
       samples=unary_samples(0.3, 3.0), doc="Logarithm of the absolute value of the gamma function, elementwise.",
       self=lambda xp, g, self: g * xp.digamma(self))
 
@@ -213,8 +221,9 @@ unary("i0e", _real("i0e"), expr=KERNEL, namespaces=_SPECIAL, method=False, inpla
 
 def _over(xp: Any, a: Any, x: Any) -> Any:
     """x / a, at 0 the limit 1/2: i1(a) / a."""
-    zero = xp.as_float(a == 0, a)
-    return xp.drop(x / (a + zero), a == 0) + zero * 0.5
+    tiny = xp.abs(a) < 1e-30             # x may have underflowed
+    limit = xp.as_float(tiny, a)
+    return xp.drop(x / (a + limit), tiny) + limit * 0.5
 
 
 unary("i1", _real("i1"), expr=KERNEL, namespaces=_SPECIAL, method=False, inplace=False, example=("[0.0]", "[0.0]"),
@@ -232,7 +241,13 @@ def _spherical_j0(a: np.ndarray) -> np.ndarray:
 
 
 def _airy(a: np.ndarray) -> np.ndarray:
-    return np.asarray(special("airy")(a)[0]).astype(a.dtype)
+    out = np.asarray(special("airy")(a)[0]).astype(a.dtype)
+    lost = np.isnan(out) & np.isfinite(a)
+    if lost.any():          # SciPy gives up where |a| is large: 0 on the right, section 10.4.60 on the left
+        z = np.abs(np.asarray(a, np.float64))
+        wave = np.sin(2 / 3 * z * np.sqrt(z) + np.pi / 4) / np.sqrt(np.pi * np.sqrt(z))
+        return np.where(lost, np.where(a > 0, 0.0, wave), out).astype(a.dtype)
+    return out
 
 
 _FIRST, _SECOND = "The Bessel function of the first kind,", "The Bessel function of the second kind,"
@@ -271,9 +286,18 @@ unary("entr", _entr, expr=KERNEL, namespaces=_SPECIAL, method=False, inplace=Fal
 unary("ndtr", _real("ndtr"), expr=KERNEL, namespaces=_SPECIAL, method=False, inplace=False, example=("[0.0]", "[0.5]"),
       doc="Distribution function of the normal distribution, elementwise.", node="MulBackward1",
       self=lambda xp, g, self: g * (1 / math.sqrt(2 * math.pi)) * xp.exp(self * self * -0.5))
+@wide
+def _wide_slope(a: np.ndarray) -> np.ndarray:
+    scaled = np.asarray(a * a.dtype.type(-math.sqrt(0.5)))
+    return np.asarray(math.sqrt(2 / math.pi) / special("erfcx")(scaled)).astype(a.dtype)
+
+
 unary("log_ndtr", _real("log_ndtr"), expr=KERNEL, namespaces=_SPECIAL, method=False, inplace=False,
       doc="Logarithm of the distribution function of the normal distribution, elementwise.", node="SpecialLogNdtrBackward0",
-      self=lambda xp, g, self: g / xp.special_erfcx(self * -math.sqrt(0.5)) * math.sqrt(2 / math.pi))
+      self=lambda xp, g, self: g * xp.log_ndtr_slope(self))
+# The density divided by the distribution function; its own derivative reads no reciprocal, which overflows
+primitive("log_ndtr_slope", _wide_slope, pointwise=True, same_dtype=True, expr=KERNEL,
+          self=lambda xp, g, self, out: -g * out * (self + out))
 unary("ndtri", _real("ndtri"), expr=KERNEL, namespaces=_SPECIAL, method=False, inplace=False, example=("[0.5]", "[0.0]"),
       samples=unary_samples(0.1, 0.9), node="SpecialNdtriBackward0",
       doc="Inverse of the distribution function of the normal distribution, elementwise.",

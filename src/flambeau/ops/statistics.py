@@ -23,7 +23,7 @@ from ._pointwise import fused, to_dtype
 from ._record import KERNEL, call, kernels, ops, primitive, public
 from ._return_types import return_types
 from ._shapes import floating, in_order, real, reduced, same, scalar
-from .reduction import as_dim, count, restore
+from .reduction import along_gradient, as_dim, count, restore
 from .sorting import SORT
 
 # --------------------------------------------------------------------------------- variance
@@ -86,16 +86,20 @@ def _std_mean_grad(xp: Any, g: Any, needs: list, self: Any, out0: Any, dim: Any,
 fused("std_slope", _std_slope, lambda xp, g, out: xp.drop(g / (out * 2), out == 0))
 fused("var_backward", _var_backward, _var_grad)
 _PARAMS = ("dim", "correction", "keepdim")
+_std_tangent = along_gradient(lambda xp, g, self, out, dim, correction, keepdim: xp.var_backward(
+    xp.std_slope(g, out), self, dim, correction, keepdim))
 VAR = primitive("var", k.var, params=_PARAMS, meta=reduced(real, keepdim=2),
                 expr=KERNEL, self=lambda xp, g, self, dim, correction, keepdim:
                 xp.var_backward(g, self, dim, correction, keepdim))
 STD = primitive("std", k.std, params=_PARAMS, meta=reduced(real, keepdim=2),
                 expr=KERNEL, self=lambda xp, g, self, out, dim, correction, keepdim:
-                xp.var_backward(xp.std_slope(g, out), self, dim, correction, keepdim))
+                xp.var_backward(xp.std_slope(g, out), self, dim, correction, keepdim), jvp=_std_tangent)
 VAR_MEAN = primitive("var_mean", k.var_mean, params=_PARAMS, outputs=(True, True),
                      meta=reduced(keepdim=2, outputs=(real, same)), expr=KERNEL, joint=_var_mean_grad)
 STD_MEAN = primitive("std_mean", k.std_mean, params=_PARAMS, outputs=(True, True),
-                     meta=reduced(keepdim=2, outputs=(real, same)), expr=KERNEL, joint=_std_mean_grad)
+                     meta=reduced(keepdim=2, outputs=(real, same)), expr=KERNEL, joint=_std_mean_grad,
+                     jvp=lambda xp, tangents, inputs, outs, params: (
+                         _std_tangent(xp, tangents, inputs, outs, params), xp.mean(tangents[0], params[0], params[-1])))
 
 
 def _variance_params(name: str, input: Any, dim: Any, unbiased: Any, keepdim: bool, correction: Any) -> tuple:

@@ -160,10 +160,13 @@ def lerp(input: Any, end: Any, weight: Any) -> Any:
 # --------------------------------------------------------------------------------- fused products
 
 
-def _plus(a: np.ndarray, t: np.ndarray, value: Any) -> np.ndarray:
-    """a + value * t, in t's memory where it has the shape."""
-    if value != 1:
-        t *= scalar(value, a.dtype)
+def _scaled(b: np.ndarray, value: Any, like: np.ndarray) -> np.ndarray:
+    """value * b: first, as PyTorch does, for the same rounding."""
+    return b if value == 1 else b * scalar(value, like.dtype)
+
+
+def _plus(a: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """a + t, in t's memory where it has the shape."""
     if t.ndim and t.dtype is a.dtype and (a.shape == t.shape or t.ndim >= a.ndim and np.broadcast_shapes(
             a.shape, t.shape) == t.shape):
         return np.add(a, t, t)
@@ -172,12 +175,12 @@ def _plus(a: np.ndarray, t: np.ndarray, value: Any) -> np.ndarray:
 
 @elementwise_kernel
 def _addcmul(a: np.ndarray, b: np.ndarray, c: np.ndarray, value: Any) -> np.ndarray:
-    return _plus(a, np.asarray(b * c), value)
+    return _plus(a, np.asarray(_scaled(b, value, a) * c))
 
 
 @elementwise_kernel
 def _addcdiv(a: np.ndarray, b: np.ndarray, c: np.ndarray, value: Any) -> np.ndarray:
-    return _plus(a, np.asarray(b / c), value)
+    return _plus(a, np.asarray(_scaled(b, value, a) / c))
 
 
 def _times(xp: Any, g: Any, value: Any) -> Any:
