@@ -11,5 +11,11 @@ from .tensor._torch_function import DisableTorchFunction, DisableTorchFunctionSu
 _TensorBase = TensorBase
 _TensorMeta = type(TensorBase)
 
+
+def _get_tracing_state() -> None:
+    """The record that a tracer is making: none, as nothing is recorded while a function runs."""
+    return
+
+
 __all__ = ["DisableTorchFunction", "DisableTorchFunctionSubclass", "Size", "TensorBase", "_TensorBase",
-           "_TensorMeta", "_disabled_torch_function_impl", "device", "dtype"]
+           "_TensorMeta", "_get_tracing_state", "_disabled_torch_function_impl", "device", "dtype"]
