@@ -62,7 +62,10 @@ def _with_hooks(step: Callable) -> Callable:
 
     @functools.wraps(step)
     def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        pre, post = self._optimizer_step_pre_hooks, self._optimizer_step_post_hooks
+        pre = self.__dict__.get("_optimizer_step_pre_hooks")
+        if pre is None:        # it wraps another optimizer and left __init__ of this class out: the other has the hooks
+            return step(self, *args, **kwargs)
+        post = self._optimizer_step_post_hooks
         self._opt_called = True                # schedulers ask
         if not (pre or post or _global_pre_hooks or _global_post_hooks) or "_in_step" in self.__dict__:
             return step(self, *args, **kwargs)
