@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 
 import pytest
+import torch
 
 import flambeau
 
@@ -330,3 +331,21 @@ def test_looking_at_a_graph_does_not_keep_it():
     z.grad_fn.next_functions[0][0].register_hook(lambda gi, go: None)
     del x, z
     assert leaf() is None
+
+
+def test_post_accumulate_hooks_are_called_when_no_gradient_comes():
+    for library in (flambeau, torch):
+        class Nothing(library.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return None
+
+        seen = []
+        x = library.ones(2, requires_grad=True)
+        x.register_post_accumulate_grad_hook(lambda p, seen=seen: seen.append(p.grad))
+        Nothing.apply(x).sum().backward()
+        assert seen == [None]

@@ -99,6 +99,9 @@ def _vector(v: Any, like: tuple, is_tuple: bool, what: str, function: str) -> tu
             raise RuntimeError(f"{function}: the vector v can only be None if the {what} is a single Tensor with one "
                                "element: give "
                                f"v with the shape of the {what}")
+        if like[0].is_complex():
+            raise RuntimeError(f"{function}: grad can be implicitly created only for real scalar outputs but got "
+                               f"{like[0].dtype}: give v")
         return (make(state.xp.ones_like(array_of(like[0]))),)
     vs = v if isinstance(v, (tuple, list)) else (v,)
     if len(vs) != len(like):

@@ -177,6 +177,9 @@ def finish_leaf(call: Call, task: Task) -> None:
         g = run_prehooks(create, h.pre, g, False, None)
         owned = False
     if g is None:
+        if h is not None:               # PyTorch says so even when nothing was accumulated
+            for pair in list(h.post_acc):
+                call_hook(pair[1], (t,))
         return
     if t._node is not None:
         raise RuntimeError(

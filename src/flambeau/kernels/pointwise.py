@@ -202,7 +202,7 @@ class HalfNumber(np.ndarray):
             if isinstance(x, HalfNumber):
                 args.append(x.value if exact and x.value is not None else x.view(np.ndarray))
             else:
-                args.append(x.astype(F32) if exact and is_half(np.asarray(x)) else x)
+                args.append(converted(x, F32) if exact and is_half(np.asarray(x)) else x)
         if not exact:
             if out is not None:
                 kwargs["out"] = out

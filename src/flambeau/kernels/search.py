@@ -57,6 +57,8 @@ def searchsorted(
             f"{name}(): boundary tensor and input value tensor should have same dtype, got "
             f"{sorted_sequence.dtype.name} and {values.dtype.name}"
         )
+    if values.dtype.kind == "c":
+        raise NotImplementedError(f'"{name}" not implemented for {values.dtype.name!r}: complex numbers have no order')
     if sorter is not None:
         if sorter.shape != sorted_sequence.shape:
             raise RuntimeError(

@@ -11,6 +11,7 @@ from flambeau.kernels.casting import cast
 from flambeau.kernels.layout import empty_like
 from flambeau.kernels.pointwise import TWOS, keep, not_implemented, refuse, wide
 from flambeau.kernels.services import common_dtype
+from flambeau.kernels.strides import broadcast_shapes
 
 from ._pointwise import binary, fused, tensors_only, unary
 from ._record import call, public
@@ -118,6 +119,7 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"rtol and atol must be greater than or equal to zero, but got rtol={rtol}, atol={atol}")
     a, b = array_of(input), array_of(other)
+    broadcast_shapes(a.shape, b.shape)
     with np.errstate(all="ignore"):
         close = np.equal(a, b)
         if a.dtype.kind in "fVc" and equal_nan:

@@ -122,6 +122,9 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str | None = None) -> 
             raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {x.dtype}")
         if len(shape_of(x)) < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {len(shape_of(x))}D")
+    if dtype_of(x1) is not dtype_of(x2):
+        raise RuntimeError(f"cdist: expected scalar type {x1.dtype} but found {x2.dtype}: both must have the same dtype. "
+                           "Convert one of them with .to(other.dtype).")
     if a[-1] != b[-1]:
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {a[-1]} X2: {b[-1]}")
     if not p >= 0:

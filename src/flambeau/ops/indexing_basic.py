@@ -6,6 +6,7 @@ the key give a copy (`index`).
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -225,7 +226,9 @@ def setitem(t: TensorBase, key: Any, value: Any) -> None:
         d = dtype_of(t)
         value = placed(t, (), d, lambda: np.asarray(number).astype(d))
     elif value.dtype is not t.dtype:
-        value = state.ops.cast(value, dtype_of(t)) if len(shape_of(value)) == 0 else value
+        arrays = [k for k in plan.advanced if isinstance(k, np.ndarray)]
+        if len(arrays) == 1 and arrays[0].dtype == np.bool_ and prod(shape_of(value)) == 1:     # one number where a mask is
+            value = state.ops.cast(value, dtype_of(t))
         if value.dtype is not t.dtype:
             raise RuntimeError(
                 f"Index put requires the source and destination dtypes match: the destination is {t.dtype} and the "
