@@ -197,15 +197,21 @@ class Run:
         if op == "masked_fill_":
             return x.masked_fill_(x.detach() > 0.2, s.number)
         if op == "addcmul_":
-            z = y * 1.0 if y._is_view() else y         # an expanded view of x itself: PyTorch reads what it has written
+            z = y * 1.0 if y._is_view() else self.apart(x, y)      # an expanded view of x: PyTorch reads what it has written
             return x.addcmul_(z, z, value=s.number)
         if op == "index_add_":
             z = y * 1.0 if y.requires_grad else y       # PyTorch saves y for its number of dimensions
             return x.index_add_(0, t.zeros(y.shape[0], dtype=t.long), z)
         if op == "iadd":
-            x += y
+            x += self.apart(x, y)
             return x
-        return getattr(x, op)(y)
+        return getattr(x, op)(self.apart(x, y))
+
+    def apart(self, x: Any, y: Any) -> Any:
+        """y, or a copy where it is another part of x's memory: of an overlap, PyTorch may read what it has written."""
+        whole = x.is_contiguous() and y.is_contiguous()     # these it checks
+        shared = x is not y and not whole and x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
+        return y * 1.0 if shared and x.numel() and x.untyped_storage().nbytes() else y
 
     def flag(self, op: str, x: Any) -> Any:
         if op == "retain":
@@ -293,6 +299,8 @@ def values(t: Any) -> np.ndarray:
         return np.zeros(tuple(t.shape))
     t = t.detach()
     a = (t.float() if str(t.dtype) == "torch.bfloat16" else t).numpy(force=True)
+    if a.dtype == np.int64:
+        a = np.where(np.abs(a) > 2**40, 0, a)       # bits of floating numbers: those of nan and of rounding are free
     return np.array(a, dtype=np.complex128 if a.dtype.kind == "c" else np.float64)
 
 
@@ -353,15 +361,31 @@ def known(k: int, event: Any, ours: Run, theirs: Run) -> bool:
         reason = "an inference tensor changes its shape in place outside inference mode"
     elif not refused and "modified by an inplace" in message and type(theirs) is not Run:
         reason = "the operand of another dtype is saved, where its converted copy is used"
-    elif not refused and "Could this error message be improved" in message:
+    elif "does not support automatic differentiation for outputs with complex dtype" in message:
+        reason = "a complex derivative that PyTorch lacks"
+    elif "Could this error message be improved" in message:
         reason = "where() of a real and a complex tensor has no backward"
     elif not refused and "detached in-place" in message:
         reason = "a tensor detached in place loses what was saved of it"
-    elif "setStorage" in message or (not message and "same dtype" in mine and 0 in _sizes(theirs)):
+    elif "setStorage" in message or (0 in _sizes(theirs) and not message and any(w in mine for w in _UNCHECKED)):
         reason = "an empty tensor is not checked"
+    elif refused and (("dtypes match" in mine and "with size 0" in message)
+                      or ("single memory location" in mine and "not implemented for" in message)):
+        reason = "two errors at once: the other one is named"
+    elif "mutate a captured Tensor" in message:
+        reason = "torch.func refuses writes into tensors from outside"
+    elif "INTERNAL ASSERT" in message:
+        reason = "an assertion of PyTorch's own fails"
+    elif "another shape in place since" in mine or _reshaped(ours, event):
+        reason = "a tensor with a history or views is given another shape in no_grad mode"
+    elif ("returns multiple views" in message and not mine
+          and not all(p.is_floating_point() or p.is_complex() for p in theirs.pool)):
+        reason = "an integer tensor requires grad once a differentiable one is written to a part of it"
+    elif _inference(ours, theirs, event):
+        reason = "what is refused of an inference tensor has been done, or its mark is lost"
     elif not message and "requires grad through its base" in mine:
         reason = "requires_grad_(False) of a view does nothing"
-    elif not refused and "_will_engine_execute_node" in message:
+    elif "_will_engine_execute_node" in message:
         reason = "hooks of several leaves do not work in autograd.grad"
     elif refused and event[1] == "IndexError" and "is a view and " in message and "modified in" in message:
         reason = "two errors at once: the other one is named"
@@ -374,6 +398,25 @@ def known(k: int, event: Any, ours: Run, theirs: Run) -> bool:
     if reason:
         KNOWN[reason] += 1
     return bool(reason)
+
+
+_UNCHECKED = ("same dtype", "not implemented for", "is out of bounds for dimension")
+_CHANGES = ("t_", "transpose_", "squeeze_", "unsqueeze_")     # of a tensor's own shape
+
+
+def _reshaped(ours: Run, event: Any) -> bool:
+    """Whether the runs may part for a shape that is changed in no_grad mode: not before the end."""
+    return any(s.op in _CHANGES and s.no_grad for s in ours.program.steps) and event[0] in (
+        "value", "refused", "grad", "inputs", "now", "edge", "leaf")
+
+
+def _inference(ours: Run, theirs: Run, event: Any) -> bool:
+    """Whether the runs part in what PyTorch has done to an inference tensor, or in its mark."""
+    steps = {s.op for s in ours.program.steps}
+    if not any(op.startswith("inference") for op in steps):
+        return False
+    refused = any("nference tensor" in message for message, _ in theirs.refusals.values())
+    return refused and bool(steps & {*_CHANGES, "f_dirty"}) or "view_dtype" in steps and isinstance(event[0], tuple)
 
 
 def _sizes(run: Run) -> list[int]:

@@ -302,7 +302,7 @@ class WideRun(Run):
             "pow": lambda: (x * 1.0) ** 2 if s.number > 1 else x**3.0,
             "where_number": lambda: t.where(x.abs() > 0.3, x, s.number),
             "lerp": lambda: t.lerp(x, y, 0.3),
-            "einsum": lambda: t.einsum("ij,kj->ik", x * 1.0, y * 1.0),
+            "einsum": lambda: t.einsum("ij,kj->ik", x * 1.0, y * 1.0).contiguous(),
             "bmm": lambda: t.bmm(x[None] * 1.0, y.transpose(-1, -2)[None] * 1.0),
             "cumprod": lambda: x.cumprod(-1),
             "diag": lambda: x.diag(),
@@ -338,9 +338,9 @@ class WideRun(Run):
         if op == "requires_off":
             return x.requires_grad_(False)
         if op == "div_":
-            return x.div_(y)
+            return x.div_(self.apart(x, y))
         if op == "sub_":
-            return x.sub_(y, alpha=s.number)
+            return x.sub_(self.apart(x, y), alpha=s.number)
         if op == "pow_":
             return x.pow_(2)
         if op == "zero_part":
@@ -448,7 +448,7 @@ class WideRun(Run):
             if not (x.requires_grad and y.requires_grad) or (y._base is not None and y.grad_fn is None):
                 return None
             if op == "multi_any":
-                hook: Any = lambda g: self.events.append(("any", k, values(g)))  # noqa: E731
+                hook: Any = lambda g: self.events.append(("any", k, None if g is None else values(g)))  # noqa: E731
             else:
                 hook = lambda gs: self.events.append(("all", k, [None if g is None else values(g) for g in gs]))  # noqa: E731
             self.handles.append(t.autograd.graph.register_multi_grad_hook((x, y), hook, mode=op[6:]))
