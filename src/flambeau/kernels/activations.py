@@ -308,7 +308,7 @@ def hardswish_backward(g: np.ndarray, a: np.ndarray) -> np.ndarray:
     d = a.dtype
     t = np.true_divide(a, scalar(3, d), new(a))
     np.add(t, HALVES[d], t)
-    t = np.multiply(select(np.greater_equal(a, scalar(3, d)), ONES[d], t), g)
+    t = np.multiply(select(np.less(a, scalar(3, d)), t, ONES[d]), g)
     return drop(t, np.asarray(np.less_equal(a, scalar(-3, d))))
 
 

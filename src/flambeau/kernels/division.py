@@ -38,7 +38,16 @@ def _opposite(rest: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.not_equal(np.signbit(rest), np.signbit(b)) & np.not_equal(rest, np.float32(0))
 
 
-def _by_blocks(ufunc: np.ufunc, finish: Callable) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+def _python_remainder(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """np.remainder, but a remainder 0 has the dividend's sign, as in C."""
+    rest = np.remainder(a, b)
+    if rest.dtype.kind in "biu":
+        return rest
+    zero = rest == 0
+    return np.where(zero, np.copysign(rest, a), rest) if zero.any() else rest
+
+
+def _by_blocks(ufunc: Callable, finish: Callable) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     def part(a: np.ndarray, b: np.ndarray) -> np.ndarray:
         found = _cut(a, b)
         return ufunc(a, b) if found is None else finish(a, *found)
@@ -56,7 +65,7 @@ def _by_blocks(ufunc: np.ufunc, finish: Callable) -> Callable[[np.ndarray, np.nd
 def _remainder(a: np.ndarray, rest: np.ndarray, b: np.ndarray) -> np.ndarray:
     np.add(rest, np.multiply(_opposite(rest, b), b), rest)
     zero = rest == 0
-    return select(zero, np.copysign(rest, b), rest) if zero.any() else rest
+    return select(zero, np.copysign(rest, a), rest) if zero.any() else rest
 
 
 def _floor_divide(a: np.ndarray, rest: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -71,5 +80,5 @@ def _floor_divide(a: np.ndarray, rest: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 fmod = _by_blocks(np.fmod, lambda a, rest, b: rest)
-remainder = _by_blocks(np.remainder, _remainder)
+remainder = _by_blocks(_python_remainder, _remainder)
 floor_divide = _by_blocks(np.floor_divide, _floor_divide)

@@ -39,7 +39,7 @@ def histc(a: np.ndarray, bins: int = 100, low: float = 0, high: float = 0) -> np
     kind = a.dtype.type
     inside = a[(a >= kind(low)) & (a <= kind(high))]
     place = ((inside - kind(low)) * kind(bins) / (kind(high) - kind(low))).astype(np.int64)
-    return np.bincount(np.minimum(place, bins - 1), minlength=bins).astype(a.dtype)
+    return np.bincount(np.clip(place, 0, bins - 1), minlength=bins).astype(a.dtype)
 
 
 def outer_edges(a: np.ndarray, bins: int, low_high: Sequence[float] | None, name: str) -> tuple[float, float]:

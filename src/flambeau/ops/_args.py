@@ -117,8 +117,3 @@ def like(value: Any, t: TensorBase) -> TensorBase:
 def array(t: Any) -> Any:
     """The array of a tensor; other values as they are."""
     return array_of(t) if isinstance(t, TensorBase) else t
-
-
-def followed(t: TensorBase) -> bool:
-    """Whether operators on t must be seen one by one: by backward, by forward mode, or by another interceptor."""
-    return state.special != 0 or (requires(t) and grad_enabled())

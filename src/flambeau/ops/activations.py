@@ -76,7 +76,7 @@ def _softplus_composed(xp: Any, g: Any, a: Any, beta: float, threshold: float) -
 
 
 def _hardswish_composed(xp: Any, g: Any, a: Any) -> Any:
-    return xp.keep(g, a >= 3) + xp.keep(g * (a / 3 + 0.5), (a > -3) & (a < 3))
+    return xp.drop(g, a < 3) + xp.keep(g * (a / 3 + 0.5), (a > -3) & (a < 3))
 
 
 LEAKY_RELU = _parametric("leaky_relu", kernel.leaky_relu, kernel.leaky_relu_backward,

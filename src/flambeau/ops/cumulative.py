@@ -6,6 +6,7 @@ and derivatives of any order are right.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,8 @@ def _logcumsumexp_formula(xp: Any, g: Any, self: Any, out: Any, dim: int) -> Any
         return g
     # the weight of element k in out[i], exp(self[k] - out[i]), as a product of ratios of neighbours that are <= 1
     ratios = xp.exp(xp.shift(out, dim, 1, 0) - out)
+    if not xp.is_complex(out):
+        ratios = xp.drop(ratios, xp.abs(out) == math.inf)       # of equal infinities
     return xp.conj(xp.exp(self - out)) * xp.scan(g, xp.conj(ratios), dim, True)
 
 

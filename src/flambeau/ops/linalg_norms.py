@@ -137,6 +137,8 @@ def cond(A: Any, p: Any = None) -> Any:
     if p is None or p in (2, -2):
         s = svdvals(t)
         last = len(shape_of(s)) - 1
+        if shape_of(s)[-1] == 0:
+            return ops.sum(s, (last,), False)               # 0, of matrices without elements
         first, end = ops.select(s, last, 0), ops.select(s, last, shape_of(s)[-1] - 1)
         return end / first if p == -2 else first / end
     matrices(t, "linalg.cond", True)

@@ -206,14 +206,14 @@ def _smooth_composed(xp: Any, g: Any, a: Any, target: Any, beta: float) -> Any:
     d = a - target
     if beta == 0:
         return g * xp.sign(d)
-    inside = xp.abs(d) < beta
-    return xp.keep(g * (d / beta), inside) + xp.drop(g * xp.sign(d), inside)
+    outside = xp.abs(d) >= beta
+    return xp.drop(g * (d / beta), outside) + xp.keep(g * xp.sign(d), outside)
 
 
 def _huber_composed(xp: Any, g: Any, a: Any, target: Any, delta: float) -> Any:
     d = a - target
-    inside = xp.abs(d) < delta          # at the knee the second derivative is that outside, 0
-    return xp.keep(g * d, inside) + xp.drop(g * xp.sign(d) * delta, inside)
+    outside = xp.abs(d) >= delta        # at the knee the second derivative is that outside, 0
+    return xp.drop(g * d, outside) + xp.keep(g * xp.sign(d) * delta, outside)
 
 
 fused("smooth_l1_loss_backward", kernel.smooth_l1_backward, _smooth_composed)

@@ -179,5 +179,6 @@ def renorm(input: Any, p: Any, dim: int, maxnorm: Any) -> Any:
     d = one_dim(dim, n)
     norms = _of_order(input, p, tuple([i for i in range(n) if i != d]), True, None)
     above = norms > maxnorm
-    scale = ops.keep(maxnorm / (norms + 1e-7), above) + ops.cast(norms <= maxnorm, dtype_of(norms))
+    others = ops.cast(above.logical_not(), dtype_of(norms))
+    scale = ops.keep(maxnorm / (ops.keep(norms, above) + others + 1e-7), above) + others
     return ops.contiguous(input * scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ unary("frac", _frac, float_result=False, expr="self - trunc(self)", example=("[1
 @wide
 def _round_decimals(a: np.ndarray, decimals: int) -> np.ndarray:
     # PyTorch multiplies, rounds and divides in the tensor's own precision
-    power = scalar(10.0 ** abs(decimals), a.dtype)
+    power = scalar(10.0 ** abs(decimals) if abs(decimals) < 309 else math.inf, a.dtype)
     if decimals < 0:
         return np.multiply(np.rint(np.true_divide(a, power)), power)
     return np.true_divide(np.rint(np.multiply(a, power)), power)

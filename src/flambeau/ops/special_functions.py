@@ -58,9 +58,9 @@ unary("erfcx", _real("erfcx"), namespaces=_SPECIAL, method=False, inplace=False,
       self=lambda xp, g, self, out: g * (self * out * 2 - _TWO_OVER_SQRT_PI))
 def _lgamma(a: np.ndarray) -> np.ndarray:
     out = np.asarray(_real("gammaln")(a))
-    infinite = np.isinf(out) & (a != 0) & (np.abs(a) < 1)
-    if infinite.any():              # SciPy's overflows at subnormal numbers, where gamma(a) is 1 / a
-        return np.where(infinite, -np.log(np.abs(a)), out)
+    infinite = np.isinf(out)
+    if infinite.any():              # SciPy's overflows at subnormal numbers, where gamma(a) is 1 / a, and is -inf at -inf
+        return np.where(infinite & (np.abs(a) < 1), -np.log(np.abs(a)), np.abs(out))
     return out
 
 

@@ -301,7 +301,8 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     d = ndim(ordered) - 1
     found = apply_n(PICK_ANY, [ordered, make(below)], (d,))
     if interpolation in ("linear", "midpoint"):
-        found = found + weight * (apply_n(PICK_ANY, [ordered, make(above)], (d,)) - found)
+        end = apply_n(PICK_ANY, [ordered, make(above)], (d,))
+        found = ops.lerp(found, end, weight) if isinstance(weight, TensorBase) else ops.lerp_scalar(found, end, weight)
     shape = shape_of(found)
     n_levels = shape[-1]
     if dim is None:
