@@ -176,6 +176,7 @@ L.linalg.solve(T([[1., 1.], [1., 1.]]), T([1., 1.]))
 L.linalg.slogdet(T([[1., 1.], [1., 1.]]))
 [J(f, [[2., 1.], [1., 3.]]) for f in (L.linalg.svdvals, L.linalg.cond, L.linalg.matrix_norm)]
 [J(lambda a: f(a)[0], [[2., 1.], [1., 3.]]) for f in (L.linalg.lu_factor, L.linalg.qr)]
+[L.linalg.vector_norm(T(v, dtype=D), p, -1) for v in ([1e200], [[-1e-200], [0.]]) for p in (2, 3, 0, inf)]
 J(lambda a: L.linalg.qr(a)[1], [[2., 1., 4.], [1., 3., 5.]])
 """
 PRECISION = """

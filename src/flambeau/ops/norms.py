@@ -70,7 +70,10 @@ def _vector_norm(a: np.ndarray, ord: float = 2, dim: Any = None, keepdim: bool =
         np.dot(flat, flat, out)
         if 0 < out < math.inf or a.size == 0:       # else perhaps over- or underflow, which a wider sum may avoid
             return np.sqrt(out, out)
-    return k.norm(a, ord, dim, keepdim)
+    out = k.norm(a, ord, dim, keepdim)
+    if ord != 0 and out.size == a.size and a.size and a.dtype.kind == "f":     # one each: no square overflows
+        return np.abs(a).reshape(out.shape)
+    return out
 
 
 VECTOR_NORM = primitive("vector_norm", _vector_norm, params=("ord", "dim", "keepdim"), node="LinalgVectorNormBackward0",
