@@ -65,13 +65,14 @@ primitive("scatter_spatial", kernel.scatter_spatial, inputs=("self", "indices"),
           self=lambda xp, g, indices, size: xp.gather_spatial(g, indices, len(size)))
 
 
-def _linked(xp: Any, g: Any, out: Any) -> Any:
-    # A second derivative in the input is zero, not an error, as in PyTorch. The output is smaller to keep than the input.
-    return g if xp.is_kernels else xp.linked(g, xp.sum(out))
+def _linked(xp: Any, g: Any, input: Any) -> Any:
+    # A second derivative in the input is zero, not an error, as in PyTorch. The output would be smaller to keep, but
+    # programs write to it: an activation in place follows many a pooling.
+    return g if xp.is_kernels else xp.linked(g, xp.sum(input))
 
 
-def _max_formula(xp: Any, g: Any, self_shape: tuple, out0: Any, out1: Any, nd: int) -> Any:
-    return _linked(xp, xp.scatter_spatial(g, out1, self_shape[len(self_shape) - nd:]), out0)
+def _max_formula(xp: Any, g: Any, self: Any, self_shape: tuple, out1: Any, nd: int) -> Any:
+    return _linked(xp, xp.scatter_spatial(g, out1, self_shape[len(self_shape) - nd:]), self)
 
 
 def _max_op(nd: int) -> Op:
@@ -79,7 +80,7 @@ def _max_op(nd: int) -> Op:
         f"max_pool{nd}d_with_indices", kernel.max_pool_with_indices, params=_MAX_PARAMS, outputs=(True, False),
         meta=with_positions(_pooled), batch="items", expr=KERNEL,
         node=f"MaxPool{max(nd, 2)}DWithIndicesBackward0",
-        self=lambda xp, g, self_shape, out0, out1, kernel_size: _max_formula(xp, g, self_shape, out0, out1,
+        self=lambda xp, g, self, self_shape, out1, kernel_size: _max_formula(xp, g, self, self_shape, out1,
             len(kernel_size)))
 
 
@@ -89,11 +90,11 @@ batch="items", expr=KERNEL)
 
 
 def _avg_op(nd: int) -> Op:
-    def formula(xp: Any, g: Any, self_shape: tuple, out: Any, kernel_size: tuple, stride: tuple, padding: tuple,
+    def formula(xp: Any, g: Any, self: Any, self_shape: tuple, kernel_size: tuple, stride: tuple, padding: tuple,
                 ceil_mode: bool, count_include_pad: bool, divisor_override: Any) -> Any:
         g = xp.avg_pool_backward(g, self_shape, kernel_size, stride, padding, ceil_mode, count_include_pad,
                                  divisor_override)
-        return _linked(xp, g, out)
+        return _linked(xp, g, self)
 
     return primitive(f"avg_pool{nd}d", kernel.avg_pool, params=_AVG_PARAMS, node=f"AvgPool{max(nd, 2)}DBackward0",
                      meta=_averaged, batch="items", expr=KERNEL, self=formula)
@@ -117,7 +118,7 @@ def _adaptive_avg_op(nd: int) -> Op:
     return primitive(f"adaptive_avg_pool{nd}d", kernel.adaptive_avg_pool, params=("output_size",), meta=_to_size,
                      batch="leading", expr=KERNEL,
                      node=f"AdaptiveAvgPool{max(nd, 2)}DBackward0",
-                     self=lambda xp, g, self_shape, out: _linked(xp, xp.adaptive_avg_pool_backward(g, self_shape), out))
+                     self=lambda xp, g, self, self_shape: _linked(xp, xp.adaptive_avg_pool_backward(g, self_shape), self))
 
 
 ADAPTIVE_AVG = {nd: _adaptive_avg_op(nd) for nd in (1, 2, 3)}
@@ -133,7 +134,7 @@ def _adaptive_max_op(nd: int) -> Op:
         f"adaptive_max_pool{nd}d", kernel.adaptive_max_pool, params=("output_size",), outputs=(True, False),
         meta=with_positions(_to_size), batch="items", expr=KERNEL,
         node=f"AdaptiveMaxPool{max(nd, 2)}DBackward0",
-        self=lambda xp, g, self_shape, out0, out1, output_size: _max_formula(xp, g, self_shape, out0, out1,
+        self=lambda xp, g, self, self_shape, out1, output_size: _max_formula(xp, g, self, self_shape, out1,
             len(output_size)))
 
 

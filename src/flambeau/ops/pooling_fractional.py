@@ -66,7 +66,7 @@ def _op(nd: int) -> Op:
         f"fractional_max_pool{nd}d", _fractional, inputs=("self", "random_samples"), params=("kernel_size", "output_size"),
         outputs=(True, False), promotes=False,
         meta=with_positions(_drawn), batch="items", expr=KERNEL, node=f"FractionalMaxPool{nd}DBackward0",
-        self=lambda xp, g, self_shape, out0, out1, kernel_size: _max_formula(xp, g, self_shape, out0, out1,
+        self=lambda xp, g, self, self_shape, out1, kernel_size: _max_formula(xp, g, self, self_shape, out1,
             len(kernel_size)))
 
 
