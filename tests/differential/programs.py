@@ -372,6 +372,8 @@ def known(k: int, event: Any, ours: Run, theirs: Run) -> bool:
     elif refused and (("dtypes match" in mine and "with size 0" in message)
                       or ("single memory location" in mine and "not implemented for" in message)):
         reason = "two errors at once: the other one is named"
+    elif refused and ours.program.ending == "vmap" and mine and message:
+        reason = "two errors at once: the other one is named"
     elif "mutate a captured Tensor" in message:
         reason = "torch.func refuses writes into tensors from outside"
     elif "INTERNAL ASSERT" in message:

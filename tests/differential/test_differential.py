@@ -1,4 +1,4 @@
-"""500 random programs of each kind agree with PyTorch; tests/nightly runs 20,000 of them."""
+"""Random programs of each kind agree with PyTorch; tests/nightly runs 20,000 of them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import flambeau
 
+from .broad import BroadRun, random_broad_program
 from .programs import ALL, ENDINGS, Program, Step, compare, text
 from .wide import WideRun, random_wide_program
 
@@ -29,4 +30,11 @@ def test_wide_random_programs_agree_with_pytorch() -> None:
     for seed in range(500):
         program = random_wide_program(seed)
         difference = compare(program, flambeau, torch, WideRun)
+        assert difference is None, f"{text(program)}\n{difference}"
+
+
+def test_broad_random_programs_agree_with_pytorch() -> None:
+    for seed in range(200):
+        program = random_broad_program(seed)
+        difference = compare(program, flambeau, torch, BroadRun)
         assert difference is None, f"{text(program)}\n{difference}"

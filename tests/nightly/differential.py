@@ -1,4 +1,4 @@
-"""Many random programs against PyTorch: `python -m tests.nightly.differential [count] [first seed] [wide]`.
+"""Many random programs against PyTorch: `python -m tests.nightly.differential [count] [first seed] [wide | broad]`.
 
 Prints every disagreement and a count; the exit code is 1 when there is one that `docs/differences.md` does not list.
 """
@@ -11,13 +11,15 @@ import torch
 from rich.progress import track
 
 import flambeau
+from tests.differential.broad import BroadRun, random_broad_program
 from tests.differential.programs import KNOWN, Run, compare, random_program, text
 from tests.differential.wide import WideRun, random_wide_program
 
 
 def main(argv: list[str]) -> int:
     count, first = int(argv[0]) if argv else 20_000, int(argv[1]) if len(argv) > 1 else 0
-    make, kind = (random_wide_program, WideRun) if argv[2:] == ["wide"] else (random_program, Run)
+    kinds = {"wide": (random_wide_program, WideRun), "broad": (random_broad_program, BroadRun)}
+    make, kind = kinds.get(argv[2], (random_program, Run)) if argv[2:] else (random_program, Run)
     torch.set_num_threads(1)
     bad = 0
     for seed in track(range(first, first + count), description="programs", disable=not sys.stderr.isatty()):
