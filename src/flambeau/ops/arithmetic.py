@@ -15,6 +15,7 @@ from flambeau.kernels.promotion import promote_types
 from flambeau.kernels.services import bool_subtraction, ones_like
 
 from ._args import tensor, word
+from ._number_first import number_first
 from ._pointwise import (
     binary,
     binary_samples,
@@ -130,6 +131,7 @@ def _scaled(input: Any, other: Any, alpha: Any) -> Any:
 
 
 @public(op=ADD, inplace=True, samples=_alpha_samples)
+@number_first("alpha", 1)
 def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input + alpha * other, elementwise, with broadcasting.
 
@@ -140,6 +142,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 
 
 @public(op=SUB, inplace=True, aliases=("subtract",), samples=_alpha_samples)
+@number_first("alpha", 1)
 def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """input - alpha * other, elementwise, with broadcasting.
 

@@ -14,6 +14,7 @@ from flambeau.kernels.pointwise import elementwise as elementwise_kernel
 from flambeau.kernels.promotion import check_fits
 
 from ._args import tensor
+from ._number_first import number_first
 from ._pointwise import common, is_number, to_dtype
 from ._record import KERNEL, REGISTRY, call, primitive, public
 from ._shapes import elementwise
@@ -201,6 +202,7 @@ ADDCDIV = primitive("addcdiv", _addcdiv, inputs=("self", "tensor1", "tensor2"), 
 
 
 @public(op=ADDCMUL, inplace=True, samples=lambda t: [call(t(3, 4), t(3, 4), t(4)), call(t(3, 4), t(3, 1), t(4), value=2.5)])
+@number_first("value", 2)
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """input + value * tensor1 * tensor2, elementwise, with broadcasting.
 
@@ -213,6 +215,7 @@ def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 
 @public(op=ADDCDIV, inplace=True, samples=lambda t: [call(t(3, 4), t(3, 4), t(4, low=0.5, high=2.0)),
                                                      call(t(3, 4), t(3, 1), t(4, low=0.5, high=2.0), value=2.5)])
+@number_first("value", 2)
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """input + value * tensor1 / tensor2, elementwise, with broadcasting.
 

@@ -12,7 +12,7 @@ from flambeau.core.objects import TensorBase
 from flambeau.core.op import Op, slot
 from flambeau.core.state import state
 
-from ._hot import ADD, DIV, LOG_SOFTMAX, MM, SOFTMAX, STACK_DIM, SUB, along, single
+from ._hot import ABSENT, ADD, DIV, LOG_SOFTMAX, MM, SOFTMAX, STACK_DIM, SUB, along, single
 
 CAT: Final = slot("cat")
 STACK: Final = slot("stack")
@@ -123,8 +123,10 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     return state.function("matmul")(input, other, out=out)
 
 
-def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+def add(input: Any, other: Any, tensor: Any = ABSENT, *, alpha: Any = 1, out: Any = None) -> Any:
     """input + alpha * other"""
+    if tensor is not ABSENT:      # the old order, (alpha, other)
+        return state.function("add")(input, other, tensor, out=out, **({"alpha": alpha} if alpha != 1 else {}))
     if out is None and type(alpha) is int and alpha == 1:
         r = apply2(ADD, input, other)
         if r is not NotImplemented:
@@ -132,8 +134,10 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     return state.function("add")(input, other, alpha=alpha, out=out)
 
 
-def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+def sub(input: Any, other: Any, tensor: Any = ABSENT, *, alpha: Any = 1, out: Any = None) -> Any:
     """input - alpha * other"""
+    if tensor is not ABSENT:      # the old order, (alpha, other)
+        return state.function("sub")(input, other, tensor, out=out, **({"alpha": alpha} if alpha != 1 else {}))
     if out is None and type(alpha) is int and alpha == 1:
         r = apply2(SUB, input, other)
         if r is not NotImplemented:

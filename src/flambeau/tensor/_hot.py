@@ -106,16 +106,20 @@ class Hot(Basics):
                 return
         state.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
-    def add(self, other: Any, *, alpha: Any = 1) -> Any:
+    def add(self, other: Any, tensor: Any = ABSENT, *, alpha: Any = 1) -> Any:
         """self + alpha * other"""
+        if tensor is not ABSENT:      # the old order, (alpha, other)
+            return slow("add", (self, other, tensor), {"alpha": alpha} if alpha != 1 else {})
         if alpha is not None and type(alpha) is int and alpha == 1:
             r = apply2(ADD, self, other)
             if r is not NotImplemented:
                 return r
         return slow("add", (self, other), {"alpha": alpha})
 
-    def sub(self, other: Any, *, alpha: Any = 1) -> Any:
+    def sub(self, other: Any, tensor: Any = ABSENT, *, alpha: Any = 1) -> Any:
         """self - alpha * other"""
+        if tensor is not ABSENT:      # the old order, (alpha, other)
+            return slow("sub", (self, other, tensor), {"alpha": alpha} if alpha != 1 else {})
         if type(alpha) is int and alpha == 1:
             r = apply2(SUB, self, other)
             if r is not NotImplemented:
@@ -130,16 +134,20 @@ class Hot(Basics):
                 return r
         return slow("div", (self, other), {"rounding_mode": rounding_mode})
 
-    def add_(self, other: Any, *, alpha: Any = 1) -> Any:
+    def add_(self, other: Any, tensor: Any = ABSENT, *, alpha: Any = 1) -> Any:
         """self += alpha * other"""
+        if tensor is not ABSENT:      # the old order, (alpha, other)
+            return slow("add_", (self, other, tensor), {"alpha": alpha} if alpha != 1 else {})
         if type(alpha) is int and alpha == 1:
             r = apply_inplace2(ADD, self, other)
             if r is not NotImplemented:
                 return r
         return slow("add_", (self, other), {"alpha": alpha})
 
-    def sub_(self, other: Any, *, alpha: Any = 1) -> Any:
+    def sub_(self, other: Any, tensor: Any = ABSENT, *, alpha: Any = 1) -> Any:
         """self -= alpha * other"""
+        if tensor is not ABSENT:      # the old order, (alpha, other)
+            return slow("sub_", (self, other, tensor), {"alpha": alpha} if alpha != 1 else {})
         if type(alpha) is int and alpha == 1:
             r = apply_inplace2(SUB, self, other)
             if r is not NotImplemented:
