@@ -232,9 +232,17 @@ def test_pairs_without_a_formula_are_refused():
     with pytest.raises(NotImplementedError, match=r"No KL\(p \|\| q\) is implemented for p type Normal and q type Cat"):
         D.kl_divergence(D.Normal(0.0, 1.0), D.Categorical(flambeau.ones(2)))
     with pytest.raises(TypeError, match="type_p to be a Distribution subclass"):
-        D.register_kl(int, D.Normal)
+        D.register_kl(2, D.Normal)
     with pytest.raises(TypeError, match="type_q to be a Distribution subclass"):
         D.register_kl(D.Normal, 3)
+
+
+def test_classes_that_a_library_has_besides_are_taken(registry):
+    class Own:
+        pass
+
+    D.register_kl(D.Normal, Own)(lambda p, q: "own")
+    assert D.kl_divergence(D.Normal(0.0, 1.0), Own()) == "own"
 
 
 def test_exponential_families_share_one_formula(registry):

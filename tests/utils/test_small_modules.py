@@ -79,6 +79,28 @@ def test_classes_can_be_made_containers():
         del ours.SUPPORTED_NODES[Box]
 
 
+@pytest.mark.parametrize("tree", TREES.values(), ids=TREES)
+def test_structures_made_by_hand_put_the_containers_together(tree):
+    """As Lightning does, which stops at containers of its own choice."""
+
+    def flatten(lib, tree):
+        kind = lib._get_node_type(tree)
+        if kind not in lib.SUPPORTED_NODES:
+            return [tree], lib.LeafSpec()
+        parts, context = lib.SUPPORTED_NODES[kind].flatten_fn(tree)
+        found = [flatten(lib, p) for p in parts]
+        return [x for leaves, _ in found for x in leaves], lib.TreeSpec(kind, context, [spec for _, spec in found])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")         # PyTorch deprecates this use
+        assert ours._get_node_type(tree) is theirs._get_node_type(tree)
+        leaves, spec = flatten(ours, tree)
+        assert leaves == flatten(theirs, tree)[0]
+    again = ours.tree_unflatten(leaves, spec)
+    assert again == tree and type(again) is type(tree)
+    assert spec == ours.tree_structure(tree)
+
+
 def test_module_tracker_names_what_runs():
     def seen(lib):
         net = lib.nn.Sequential(lib.nn.Linear(2, 2), lib.nn.Sequential(lib.nn.Tanh()))

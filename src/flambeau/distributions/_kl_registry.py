@@ -22,7 +22,7 @@ def register_kl(type_p: type, type_q: type) -> Callable:
     taken; where p's class and q's disagree on which that is, a RuntimeWarning says so, and p's decides.
 
     Raises:
-        TypeError: one is not a subclass of `Distribution`.
+        TypeError: one is not a class.
 
     >>> from flambeau.distributions import Normal
     >>> class Spike(Normal):
@@ -34,8 +34,9 @@ def register_kl(type_p: type, type_q: type) -> Callable:
     tensor(2.)
     """
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
-        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
-            raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind!r}.")
+        if not isinstance(kind, type):
+            raise TypeError(f"Expected {name} to be a Distribution subclass, or a class of distributions that a library has "
+                            f"besides, but got {kind!r}.")
 
     def enter(function: Callable) -> Callable:
         _KL_REGISTRY[type_p, type_q] = function

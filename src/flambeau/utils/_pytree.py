@@ -7,7 +7,7 @@ Containers are tuples, named tuples, lists, dicts, OrderedDicts, defaultdicts, d
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -81,7 +81,7 @@ def key_get(obj: Any, path: Iterable) -> Any:
 class NodeDef(NamedTuple):
     """How a container is taken apart, (parts, context), and made again."""
 
-    type: type
+    type: Any
     flatten_fn: Callable[[Any], tuple[list, Any]]
     unflatten_fn: Callable[[Iterable, Any], Any]
     keys_fn: Callable[[Any, int], list]
@@ -96,7 +96,7 @@ def _default_dict(parts: Iterable, context: Any) -> defaultdict:
     return defaultdict(factory, zip(keys, parts, strict=True))
 
 
-SUPPORTED_NODES: dict[type, NodeDef] = {}
+SUPPORTED_NODES: dict[Any, NodeDef] = {}
 
 
 def _register(cls: Any, flatten: Callable, unflatten: Callable, keys: Callable = _indices) -> None:
@@ -126,8 +126,9 @@ _register(OrderedDict, lambda d: (list(d.values()), list(d)), lambda parts, keys
           lambda keys, n: [MappingKey(k) for k in keys])
 _register(defaultdict, lambda d: (list(d.values()), [d.default_factory, list(d)]), _default_dict,
           lambda context, n: [MappingKey(k) for k in context[1]])
-_NAMED = NodeDef(tuple, lambda t: (list(t), type(t)), lambda parts, cls: cls(*parts),
-                 lambda cls, n: [GetAttrKey(name) for name in cls._fields])
+# One entry for all named tuples; the class itself is the context.
+_register(namedtuple, lambda t: (list(t), type(t)), lambda parts, cls: cls(*parts),  # noqa: PYI024
+          lambda cls, n: [GetAttrKey(name) for name in cls._fields])
 
 
 def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, *,
@@ -159,12 +160,15 @@ def register_dataclass(cls: type, **accepted: Any) -> type:
     return cls
 
 
-def _node(tree: Any) -> NodeDef | None:
+def _get_node_type(tree: Any) -> Any:
+    """The key of SUPPORTED_NODES under which a container lies: its class, `namedtuple` for those; of a leaf its class."""
     kind = type(tree)
-    found = SUPPORTED_NODES.get(kind)
-    if found is None and isinstance(tree, tuple) and isinstance(getattr(kind, "_fields", None), tuple):
-        return _NAMED
-    return found
+    named = kind not in SUPPORTED_NODES and isinstance(tree, tuple) and isinstance(getattr(kind, "_fields", None), tuple)
+    return namedtuple if named else kind
+
+
+def _node(tree: Any) -> NodeDef | None:
+    return SUPPORTED_NODES.get(_get_node_type(tree))
 
 
 # ------------------------------------------------------------------------------------- structures
@@ -175,6 +179,8 @@ class TreeSpec:
 
     def __init__(self, type: Any, context: Any, children_specs: list[TreeSpec], node: NodeDef | None = None) -> None:
         self.type, self.context, self.children_specs = type, context, children_specs
+        if node is None and type is not None:        # made by a library that takes containers apart itself
+            node = SUPPORTED_NODES[type]
         self._node = node
         self.num_children = len(children_specs)
         self.num_leaves = 1 if node is None else sum(c.num_leaves for c in children_specs)
@@ -257,15 +263,7 @@ def _flatten(tree: Any, leaves: list, is_leaf: IsLeaf) -> TreeSpec:
         leaves.append(tree)
         return LeafSpec()
     parts, context = node.flatten_fn(tree)
-    shown = tuple if node is not _NAMED else _NamedTuple
-    return TreeSpec(node.type if node is not _NAMED else shown, context, [_flatten(p, leaves, is_leaf) for p in parts], node)
-
-
-class _NamedTuple(tuple):
-    """Stands for all named tuples; the class itself is the context."""
-
-
-_NamedTuple.__name__ = "namedtuple"
+    return TreeSpec(node.type, context, [_flatten(p, leaves, is_leaf) for p in parts], node)
 
 
 # ------------------------------------------------------------------------------------- functions

@@ -18,6 +18,7 @@ __all__ = ["AuxOutput", "AuxRequest", "BlockMask", "FlexKernelOptions", "and_mas
            "flex_attention", "noop_mask", "or_masks"]
 
 FlexKernelOptions = dict
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):
@@ -124,8 +125,9 @@ class BlockMask:
 
 
 def create_block_mask(mask_mod: Callable, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None,
-                      BLOCK_SIZE: int | tuple[int, int] = 128, _compile: bool = False, separate_full_blocks: bool = True,
-                      compute_dq_write_order: bool = False, dq_kv_order: bool = True) -> BlockMask:
+                      BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False,
+                      separate_full_blocks: bool = True, compute_dq_write_order: bool = False,
+                      dq_kv_order: bool = True) -> BlockMask:
     """The mask of mask_mod(b, h, q_idx, kv_idx) -> bool; B or H None: the same for all of them."""
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
     return BlockMask(mask_mod, (B or 1, H or 1, Q_LEN, KV_LEN), size)  # type: ignore[arg-type]
