@@ -1,4 +1,4 @@
-"""What poolings keep for backward: not their output, which programs write to."""
+"""What poolings and erfinv keep for backward: not their output, which programs write to."""
 
 from __future__ import annotations
 
@@ -28,3 +28,15 @@ def test_output_may_be_written_to(name):
         (second,) = library.autograd.grad(g.sum(), x)
         grads.append((g.tolist(), second.tolist()))
     assert torch.allclose(torch.tensor(grads[0]), torch.tensor(grads[1]))
+
+
+def test_output_of_erfinv_may_be_written_to():
+    found = []
+    for library in (torch, flambeau):
+        x = library.tensor([0.1, -0.5, 0.9], dtype=library.float64, requires_grad=True)
+        y = library.erfinv(x)
+        y += 1
+        (g,) = library.autograd.grad(y.sum(), x, create_graph=True)
+        (second,) = library.autograd.grad(g.sum(), x)
+        found.append(torch.tensor([g.tolist(), second.tolist()]))
+    assert torch.allclose(*found)
