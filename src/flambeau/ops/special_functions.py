@@ -52,7 +52,7 @@ _erf("erf", ("special.erf",), "[0.0]", "The error function, elementwise.",
 _erf("erfc", ("special.erfc",), "[1.0]", "1 - erf(input), elementwise, precise for large input.",
      lambda xp, g, self: g * -_TWO_OVER_SQRT_PI * xp.exp(-self * self))
 _erf("erfinv", ("special.erfinv",), "[0.0]", "The inverse of erf, elementwise; nan outside [-1, 1].",
-     lambda xp, g, self: g * (1 / _TWO_OVER_SQRT_PI) * xp.exp(xp.erfinv(self) * xp.erfinv(self)), samples=unary_samples(-0.9, 0.9))
+     lambda xp, g, self: g * (1 / _TWO_OVER_SQRT_PI) * xp.exp(xp.square(xp.erfinv(self))), samples=unary_samples(-0.9, 0.9))
 unary("erfcx", _real("erfcx"), namespaces=_SPECIAL, method=False, inplace=False, expr=KERNEL, example=("[0.0]", "[1.0]"),
       doc="exp(input ** 2) * erfc(input), elementwise.", node="SpecialErfcxBackward0",
       self=lambda xp, g, self, out: g * (self * out * 2 - _TWO_OVER_SQRT_PI))
