@@ -94,7 +94,6 @@ def test_settings_can_be_set_and_restored():
     (lambda f: f.sparse.solve(f.eye(2).to_sparse(), f.ones(2)), "torch.linalg.solve"),
     (lambda f: f.fx.symbolic_trace(None), "hooks"),
     (lambda f: f.export.export(None, ()), "later version"),
-    (lambda f: f.library.custom_op("a::b"), "autograd.Function"),
 ])
 def test_what_is_not_there_says_what_to_do(call, words):
     with pytest.raises(NotImplementedError, match=words):

@@ -107,13 +107,13 @@ def test_scripts_find_it_as_safetensors_torch(tmp_path):
         import torch, safetensors
         from safetensors.torch import load_file, save_file
         save_file({"a": torch.ones(2, dtype=torch.bfloat16)}, "x.safetensors")
-        print(load_file("x.safetensors"), torch.__name__)
+        print(load_file("x.safetensors"), torch.version.flambeau[:2])
         with safetensors.safe_open("x.safetensors", "pt") as f:
             print(f.get_tensor("a").tolist())
     """))
     r = subprocess.run([sys.executable, "-m", "flambeau", "run", str(script)], capture_output=True, text=True, cwd=tmp_path,
                        env=dict(os.environ, PYTHONPATH=str(Path(flambeau.__file__).parents[1])), timeout=120)
-    assert r.stdout.splitlines() == ["{'a': tensor([1., 1.], dtype=torch.bfloat16)} flambeau", "[1.0, 1.0]"], r.stderr
+    assert r.stdout.splitlines() == ["{'a': tensor([1., 1.], dtype=torch.bfloat16)} 0.", "[1.0, 1.0]"], r.stderr
 
 
 def test_storage_of_tensors_that_share_memory():
