@@ -195,3 +195,31 @@ def test_the_third_derivative_of_layer_norm_is_that_of_its_definition():
         return centred / ((centred**2).mean(-1, keepdim=True) + 1e-5).sqrt()
 
     flambeau.testing.assert_close(third(lambda x: flambeau.nn.functional.layer_norm(x, (3,))), third(defined))
+
+
+@pytest.mark.parametrize("write", [lambda v, t: v.masked_fill_(t.tensor([True, False]), 0.0), lambda v, t: v.clamp_(min=0.0),
+                                   lambda v, t: v.mul_(1.0), lambda v, t: v.tril_()])
+@pytest.mark.parametrize("through", ["view", "base"])
+def test_a_hook_on_a_view_does_not_see_the_gradient_of_what_is_written_later(write, through):
+    found = []
+    for t in (pytorch, flambeau):
+        x = t.ones(3, 2, requires_grad=True)
+        y = x * 1
+        v = y[:2]
+        v.register_hook(lambda g: g * 2)
+        write(v, t)
+        (v * 1 if through == "view" else y).sum().backward()
+        found.append(x.grad.tolist())
+    assert found[1] == found[0]
+
+
+@pytest.mark.parametrize("kind", ["GRU", "RNN"])
+def test_the_output_of_a_recurrent_network_may_be_written_to(kind):
+    found = []
+    for t in (pytorch, flambeau):
+        t.manual_seed(0)
+        net = getattr(t.nn, kind)(3, 4)
+        out, _ = net(t.randn(5, 2, 3))
+        out.mul_(2).sum().backward()
+        found.append(net.weight_ih_l0.grad.tolist())
+    flambeau.testing.assert_close(flambeau.tensor(found[1]), flambeau.tensor(found[0]))

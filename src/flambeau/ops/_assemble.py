@@ -24,7 +24,7 @@ from flambeau.core.objects import (
 from flambeau.core.op import slot
 from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled, state
-from flambeau.core.views import grad_fn
+from flambeau.core.views import grad_fn, renew
 from flambeau.kernels.layout import empty_like, surely_overlap
 from flambeau.kernels.services import refuse_cast
 
@@ -204,6 +204,9 @@ def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], othe
         before._tangent = self._tangent
         if requires(self):
             node = grad_fn(self)
+            view = self._view
+            if view is not None and node is not None and node.extra is not None and node.extra.tensor:
+                node = renew(view, view.base)       # hooks on the view see the gradient of its new value alone
             before._node, before._nr, before._rg = node, self._nr, node is not None
     result = compute(before)
     _fits(op, self, result)

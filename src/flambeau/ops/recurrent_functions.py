@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flambeau.core.objects import TensorBase, array_of, shape_of
+from flambeau.core.objects import TensorBase, array_of, requires, shape_of
 
 from ._args import integer, tensor
 from ._record import call, ops, public
@@ -42,6 +42,8 @@ def run_layers(mode: str, x: Any, states: Sequence[Any], weights: list[list[list
         x = outs[0] if len(outs) == 1 else joined(outs, -1)
         if dropped and layer < len(weights) - 1:
             x = dropout(x, dropped, True)
+    if mode != "LSTM" and len(outs) == 1 and requires(x):
+        x = x.clone()           # the backward pass reads the layer's output, and programs write to theirs
     return x, [s[0].unsqueeze(0) if len(s) == 1 else joined([v.unsqueeze(0) for v in s], 0) for s in lasts]
 
 
