@@ -159,6 +159,8 @@ class Overridable:
         return f"<function {self.__name__}>"
 
     def __reduce__(self) -> Any:
+        if self == getattr(_tensor_class(), self.__name__, None):       # compiled methods do not know where they are found
+            return getattr, (_tensor_class(), self.__name__)
         return self.__qualname__
 
 
