@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -277,6 +278,12 @@ def functions(namespace: str) -> dict[str, Callable]:
             method = _inplace_pointwise(record, record.name + "_") or inplace_method(record.name + "_", record.fn)
             for name in names:
                 found[name + "_"] = method
+    ours = {id(record.fn) for record in REGISTRY.values()}
+    for name, fn in found.items():
+        if id(fn) in ours:
+            vars(sys.modules[fn.__module__]).setdefault(fn.__qualname__, fn)        # one made in a loop: for pickle too
+        elif fn.__module__.startswith("flambeau.ops"):      # pickle finds a wrapper by its public name
+            fn.__module__, fn.__qualname__ = "flambeau" if namespace == "torch" else f"flambeau.{namespace}", name
     return found
 
 
