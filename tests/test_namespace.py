@@ -323,7 +323,8 @@ def test_names_that_libraries_import_are_there():
 
 
 @pytest.mark.parametrize("name", ["sum", "tanh", "cat", "addmm", "adaptive_avg_pool1d", "linalg.inv", "fft.fft",
-                                  "special.expit", "nn.functional.relu", "nn.functional.adaptive_avg_pool2d", "Tensor.addmm_", "Tensor.sum"])
+                                  "special.expit", "nn.functional.relu", "nn.functional.adaptive_avg_pool2d",
+                                  "Tensor.addmm_", "Tensor.sum"])
 def test_functions_can_be_pickled(name):
     import copy
     import pickle
