@@ -173,6 +173,8 @@ class Measurement:
 
     __str__ = __repr__
 
+MOST = 10**6        # repetitions of a statement in one block
+
 
 class Timer:
     """Measures a statement, in Python.
@@ -225,12 +227,12 @@ class Timer:
         return found
 
     def _number(self, min_run_time: float) -> int:
-        """So many repetitions that the clock's own time does not matter."""
+        """So many repetitions that the clock's own time does not matter; at most MOST, for a clock that stands still."""
         overhead = statistics.median(timeit.timeit("pass", number=1) for _ in range(5))
         number = 1
         while True:
             taken = self._time(number)
-            if overhead / taken < 1e-4 and taken >= min_run_time / 1000 or taken > min_run_time:
+            if overhead / taken < 1e-4 and taken >= min_run_time / 1000 or taken > min_run_time or number >= MOST:
                 return number
             number *= 10
 
