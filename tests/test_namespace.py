@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import operator
 import subprocess
 import sys
 import warnings
@@ -320,22 +319,3 @@ def test_names_that_libraries_import_are_there():
         nn.all_reduce(flambeau.ones(1))
     with pytest.raises(TypeError):
         flambeau.finfo(flambeau.float4_e2m1fn_x2)
-
-
-@pytest.mark.parametrize("name", ["sum", "tanh", "cat", "addmm", "adaptive_avg_pool1d", "linalg.inv", "fft.fft",
-                                  "special.expit", "nn.functional.relu", "nn.functional.adaptive_avg_pool2d",
-                                  "Tensor.addmm_", "Tensor.sum"])
-def test_functions_can_be_pickled(name):
-    import copy
-    import pickle
-
-    from flambeau.overrides import TorchFunctionMode
-
-    class Mode(TorchFunctionMode):
-        def __torch_function__(self, func, types, args=(), kwargs=None):
-            return func(*args, **(kwargs or {}))
-
-    with Mode():                # from here on functions ask their arguments
-        flambeau.ones(1)
-    fn = operator.attrgetter(name)(flambeau)
-    assert pickle.loads(pickle.dumps(fn)) == fn and copy.deepcopy(fn) == fn

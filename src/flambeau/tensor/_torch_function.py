@@ -161,12 +161,7 @@ class Overridable:
     def __reduce__(self) -> Any:
         if self == getattr(_tensor_class(), self.__name__, None):       # compiled methods do not know where they are found
             return getattr, (_tensor_class(), self.__name__)
-        found = getattr(sys.modules.get(self.__module__), self.__qualname__, None)
-        return self.__qualname__ if found is self else (_unchanged, (self.fn,))
-
-
-def _unchanged(fn: Callable) -> Callable:
-    return fn
+        return self.__qualname__
 
 
 class OverridableProperty:
