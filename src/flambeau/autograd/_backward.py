@@ -10,7 +10,7 @@ import numpy as np
 
 from flambeau.core.engine import run_backward
 from flambeau.core.errors import AutogradError, unused_error
-from flambeau.core.objects import Node, TensorBase, array_of, dtype_of, make, make_lazy, memory_of, shape_of
+from flambeau.core.objects import Node, TensorBase, array_of, dtype_of, is_mapped, make, make_lazy, memory_of, shape_of
 from flambeau.core.state import state
 from flambeau.core.views import grad_fn
 
@@ -77,7 +77,7 @@ def _carried(g: Any, create: bool) -> Any:
 def _refuse_mapped(roots: list, what: str) -> None:
     """A tensor of vmap stands for samples, and has no graph of its own."""
     for t in roots:
-        if isinstance(t, TensorBase) and t._array is None and hasattr(t._lazy, "operate"):
+        if isinstance(t, TensorBase) and is_mapped(t):
             raise AutogradError(
                 f"{what} is called on a tensor inside of vmap, which stands for a whole batch: backward() called inside a "
                 "functorch transform is not supported. Use torch.func.grad or torch.func.vjp in the mapped function, or "

@@ -13,6 +13,7 @@ from .objects import (
     cell_of,
     dtype_of,
     extra_of,
+    is_mapped,
     leaf_hooks,
     make,
     requires,
@@ -187,7 +188,7 @@ class Basics(TensorBase):
 
 def set_requires_grad(t: TensorBase, on: bool) -> None:
     """The setter's rules: only leaves may change, only floating and complex tensors may require grad."""
-    if on and t._array is None and hasattr(t._lazy, "operate"):
+    if on and is_mapped(t):
         raise AutogradError(
             "You are attempting to call Tensor.requires_grad_() inside of a function being transformed by a functorch "
             "transform (vmap): the tensor stands for a batch of samples, and has no graph of its own. Use torch.func.grad "

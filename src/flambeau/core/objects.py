@@ -13,7 +13,6 @@ from typing import Any, Final, cast
 
 from mypy_extensions import i64, mypyc_attr
 
-from .dtype import META
 from .op import Op
 from .state import current_scope, inference_enabled, state
 
@@ -194,12 +193,17 @@ def array_of(t: TensorBase) -> Any:
 
 
 def memory_of(t: TensorBase) -> Any:
-    """What a graph keeps of t: its array; of a sparse or meta tensor what stands for one."""
+    """What a graph keeps of t: its array, or what stands in for one (`stands_in`: of meta, sparse, mapped tensors)."""
     a = t._array
     if a is None:
         m = t._lazy
-        a = m if m.device is META or type(m) is state.sparse or hasattr(m, "operate") else m.materialise(t)
+        a = m if getattr(m, "stands_in", False) else m.materialise(t)
     return a
+
+
+def is_mapped(t: TensorBase) -> bool:
+    """Whether t stands for each sample of a batch, in torch.func.vmap: what it stands for runs its operators."""
+    return t._array is None and hasattr(t._lazy, "operate")
 
 
 def remake(kept: Any) -> TensorBase:

@@ -49,6 +49,7 @@ class Batched:
 
     __slots__ = ("dtype", "inner", "level", "shape")
     device = CPU
+    stands_in = True
     operate: ClassVar[Callable]     # (op, inputs, params, kind) -> result, by `_dispatch`
     custom: ClassVar[Callable]      # (Function, args) -> result, by `_custom`
 

@@ -183,6 +183,7 @@ class Sparse:
     __slots__ = ("pattern", "values")
 
     device = CPU
+    stands_in = True            # for an array: nothing is left to be computed
     base = None                 # as an array that is no view
     dispatch: Any = None        # what operators do, (op, inputs, params, kind) -> value: set by `tensor`
 

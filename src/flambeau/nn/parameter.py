@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 from flambeau.core.dtype import as_device, default
-from flambeau.core.objects import TensorBase, array_of, make_as, set_array
+from flambeau.core.objects import TensorBase, array_of, is_mapped, make_as, set_array
 from flambeau.tensor import Tensor
 from flambeau.tensor._python import attributes
 from flambeau.tensor._torch_function import _disabled_torch_function_impl
@@ -49,7 +49,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         p = make_as(cls, None) if data._array is None else make_as(cls, array_of(data))
         if data._array is None:
             p._lazy, p._shape, p._dtype = data._lazy, data._shape, data._dtype
-        if data._array is None and hasattr(data._lazy, "operate"):      # in vmap: a batch of values, without a graph
+        if is_mapped(data):         # a batch of values, without a graph
             p._lazy = data.detach()._lazy
             return p
         p._inference = data._inference

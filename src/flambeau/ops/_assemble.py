@@ -15,6 +15,7 @@ from flambeau.core.objects import (
     array_of,
     cell_of,
     dtype_of,
+    is_mapped,
     make,
     make_lazy,
     memory_of,
@@ -194,7 +195,7 @@ def write_inplace(op: Any, self: TensorBase, compute: Callable[[Any], Any], othe
     The checks come first, so that nothing is written when autograd cannot follow. When a gradient may be asked,
     `compute` gets a copy of the old value with self's history, since the memory is about to change.
     """
-    if self._array is None and hasattr(self._lazy, "operate"):      # vmap's: autograd checks the tensor inside
+    if is_mapped(self):         # autograd checks the tensor inside
         return _written_inside(op, self, compute)
     recording = grad_enabled() and (requires(self) or _asks_grad(others)) and state.is_float(dtype_of(self))
     check_writable(op, self, requires(self), recording)

@@ -39,6 +39,7 @@ class Meta:
     """
 
     __slots__ = ("device", "dtype", "memory", "offset", "shape", "strides")
+    stands_in = True
 
     def __init__(self, shape: Sequence[int], dtype: np.dtype, strides: Sequence[int] | None = None, offset: int = 0,
                  device: Device = META, memory: Memory | None = None) -> None:

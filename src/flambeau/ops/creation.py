@@ -8,7 +8,7 @@ import numpy as np
 
 from flambeau.core.basics import set_requires_grad
 from flambeau.core.dtype import META, STRIDED, as_device, dtype_of_array
-from flambeau.core.objects import TensorBase, array_of, dtype_of, make
+from flambeau.core.objects import TensorBase, array_of, dtype_of, is_mapped, make
 from flambeau.core.origin import warn_user
 from flambeau.kernels.casting import cast
 from flambeau.kernels.services import default_array_type
@@ -48,7 +48,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
             "torch.tensor() was given a tensor. To copy construct from a tensor, use x.detach().clone(), followed "
             "by .requires_grad_(True) where the copy is to collect gradients: this says what torch.tensor(x) does, "
             "which copies the values and leaves the graph.")
-        if data.layout is not STRIDED or hasattr(data._lazy, "operate"):        # sparse, or batched by vmap
+        if data.layout is not STRIDED or is_mapped(data):        # sparse, or batched by vmap
             copied = data.detach().clone() if d is None else data.detach().to(dtype, copy=True)
             return copied.requires_grad_() if requires_grad else copied
         if data._array is None and (device is None or as_device(device) is META):

@@ -10,7 +10,7 @@ import numpy as np
 from flambeau.core.basics import set_requires_grad
 from flambeau.core.dtype import by_name
 from flambeau.core.errors import AutogradError
-from flambeau.core.objects import TensorBase, array_of, make_as, requires, shape_of
+from flambeau.core.objects import TensorBase, array_of, is_mapped, make_as, requires, shape_of
 from flambeau.core.state import state
 from flambeau.core.views import is_leaf
 from flambeau.kernels import strides
@@ -121,7 +121,7 @@ class Python:
                 "module: in "
                 "forward(), not in __init__).")
         cls = type(self)
-        if self._array is None and hasattr(self._lazy, "operate"):      # vmap's
+        if is_mapped(self):
             memo[id(self)] = copied = self.detach().clone()
             return copied
         if self._array is None and isinstance(self._lazy, Meta):

@@ -16,6 +16,7 @@ from flambeau.core.objects import (
     array_of,
     cell_of,
     dtype_of,
+    is_mapped,
     memory_of,
     requires,
     set_array,
@@ -27,6 +28,7 @@ from flambeau.core.state import state
 from flambeau.kernels import strides
 from flambeau.ops._factory import format_name
 from flambeau.ops._from_data import warn_once
+from flambeau.ops._lazy import is_meta
 from flambeau.ops._meta import Memory, Meta
 
 
@@ -233,7 +235,7 @@ def _is_shared(a: np.ndarray) -> bool:
 
 def steps(t: Any) -> tuple[int, ...]:
     """The strides of t in elements."""
-    if t._array is None and (isinstance(t._lazy, Meta) or hasattr(t._lazy, "operate")):
+    if is_meta(t) or is_mapped(t):
         return t._lazy.strides
     if _is_coo(t):
         return (0,) * len(shape_of(t))
@@ -284,7 +286,7 @@ class Storage:
 
     def storage_offset(self: Any) -> int:
         """The position of the first element in the storage, in elements."""
-        if self._array is None and (isinstance(self._lazy, Meta) or hasattr(self._lazy, "operate")):
+        if is_meta(self) or is_mapped(self):
             return self._lazy.offset
         return strides.storage_offset(array_of(self))
 
@@ -298,7 +300,7 @@ class Storage:
     def is_contiguous(self: Any, memory_format: Any = None) -> bool:
         """Whether the elements lie densely in row-major order, or in the order of a memory format."""
         form = "contiguous" if memory_format is None else format_name(memory_format)
-        if self._array is None and (isinstance(self._lazy, Meta) or hasattr(self._lazy, "operate")):
+        if is_meta(self) or is_mapped(self):
             return self._lazy.is_contiguous(form)
         if _is_coo(self):
             return False
