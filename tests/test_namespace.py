@@ -319,3 +319,28 @@ def test_names_that_libraries_import_are_there():
         nn.all_reduce(flambeau.ones(1))
     with pytest.raises(TypeError):
         flambeau.finfo(flambeau.float4_e2m1fn_x2)
+
+
+NAMES = ["sum", "tanh", "cat", "addmm", "adaptive_avg_pool1d", "linalg.inv", "fft.fft", "special.expit",
+         "nn.functional.relu", "nn.functional.adaptive_avg_pool2d", "nn.functional.conv2d", "Tensor.addmm_", "Tensor.sum",
+         "Tensor.float"]
+
+
+@pytest.mark.parametrize("overridden", [False, True])
+def test_functions_can_be_pickled(overridden):
+    """As they are, and once some class or mode has made functions ask their arguments."""
+    program = f"""
+import copy, operator, pickle, flambeau, flambeau.fft, flambeau.linalg, flambeau.nn.functional, flambeau.special
+from flambeau.overrides import TorchFunctionMode
+class Mode(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {{}}))
+if {overridden}:
+    with Mode():
+        flambeau.ones(1)
+for name in {NAMES}:
+    fn = operator.attrgetter(name)(flambeau)
+    assert pickle.loads(pickle.dumps(fn)) == fn and copy.deepcopy(fn) == fn, name
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -241,7 +241,7 @@ def families() -> dict[str, list[tuple[str, Any]]]:
 
     found: dict[str, list[tuple[str, Any]]] = defaultdict(list)
     for key, record in sorted(REGISTRY.items()):
-        found[record.fn.__module__.rpartition(".")[2]].append((key, record))
+        found[Path(inspect.unwrap(record.fn).__code__.co_filename).stem].append((key, record))
     return dict(sorted(found.items()))
 
 

@@ -279,13 +279,17 @@ def functions(namespace: str) -> dict[str, Callable]:
             method = _inplace_pointwise(record, record.name + "_") or inplace_method(record.name + "_", record.fn)
             for name in names:
                 found[name + "_"] = method
-    ours = {id(record.fn) for record in REGISTRY.values()}
     for name, fn in found.items():
-        if id(fn) in ours:
-            vars(sys.modules[fn.__module__]).setdefault(fn.__qualname__, fn)        # one made in a loop: for pickle too
-        elif fn.__module__.startswith("flambeau.ops"):      # pickle finds a wrapper by its public name
-            fn.__module__, fn.__qualname__ = "flambeau" if namespace == "torch" else f"flambeau.{namespace}", name
+        if fn.__module__.startswith("flambeau.ops"):
+            place(fn, "flambeau" if namespace == "torch" else f"flambeau.{namespace}", name)
     return found
+
+
+def place(fn: Callable, module: str, name: str) -> None:
+    """Let pickle find a function by its public name, where it is a wrapper or made in a loop."""
+    home = sys.modules.get(fn.__module__)
+    if home is None or vars(home).get(fn.__qualname__) is not fn:
+        fn.__module__, fn.__qualname__ = module, name
 
 
 def methods() -> dict[str, Callable]:

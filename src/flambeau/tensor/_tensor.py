@@ -7,7 +7,7 @@ from typing import Any
 
 from flambeau.core import dtype as dtypes
 from flambeau.core.state import state
-from flambeau.ops import REGISTRY, _assemble, _no_array, views
+from flambeau.ops import _assemble, _no_array, views
 from flambeau.ops.indexing_basic import setitem
 from flambeau.ops.matmul import OPERATORS
 
@@ -73,11 +73,10 @@ for _name, _method in {**METHODS, **_assemble.methods(), **views.PROPERTIES, **O
     if not any(_name in c.__dict__ for c in Tensor.__mro__[:-1]):
         setattr(Tensor, _name, _method)
 
-_own = {id(record.fn) for record in REGISTRY.values()}      # these are called by other names too
 for _base in Tensor.__mro__[:-1]:       # Python's own errors of arguments name the method as it was called
     for _method in vars(_base).values():
-        if isinstance(_method, FunctionType) and id(_method) not in _own:
-            _method.__qualname__, _method.__module__ = f"Tensor.{_method.__name__}", Tensor.__module__
+        if isinstance(_method, FunctionType):
+            _assemble.place(_method, Tensor.__module__, f"Tensor.{_method.__name__}")
 
 _assemble.on_refusal[0] = _torch_function.fallback
 state.lazy, state.detach = _no_array.lazy, _no_array.detach

@@ -132,9 +132,10 @@ def handle(func: Any, relevant: list, args: tuple, kwargs: dict) -> Any:
 class Overridable:
     """A public function that first asks its arguments' classes, and the modes. Equal to the function that it wraps."""
 
-    def __init__(self, fn: Callable, name: str) -> None:
+    def __init__(self, fn: Callable, name: str, module: str, owner: str = "") -> None:
         functools.update_wrapper(self, fn)
         self.__name__ = name
+        self.__module__, self.__qualname__ = module, owner + name       # where pickle finds it
         self.fn = fn
         self.shown: Any = self      # what __torch_function__ is told
 
@@ -159,8 +160,6 @@ class Overridable:
         return f"<function {self.__name__}>"
 
     def __reduce__(self) -> Any:
-        if self == getattr(_tensor_class(), self.__name__, None):       # compiled methods do not know where they are found
-            return getattr, (_tensor_class(), self.__name__)
         return self.__qualname__
 
 
@@ -234,7 +233,7 @@ def _wrap_module(module: ModuleType) -> None:
         if name.startswith("_") or isinstance(value, (type, ModuleType, Overridable)) or not callable(value):
             continue
         if name in known or functional:
-            setattr(module, name, Overridable(value, name))
+            setattr(module, name, Overridable(value, name, module.__name__))
 
 
 def _wrap_class(cls: Any) -> None:
@@ -251,7 +250,7 @@ def _wrap_class(cls: Any) -> None:
         if name in _PROPERTIES:
             setattr(cls, name, OverridableProperty(name, value))
         elif callable(value) and not isinstance(value, (type, staticmethod, classmethod, Overridable)):
-            wrapped[name] = Overridable(value, name)
+            wrapped[name] = Overridable(value, name, cls.__module__, cls.__name__ + ".")
     for name, w in wrapped.items():
         w.shown = wrapped.get(_OPERATORS.get(name, name), w)
         setattr(cls, name, w)
