@@ -8,8 +8,9 @@ from flambeau.autograd._rerun import rerun
 from flambeau.core.apply import CALL, apply1
 from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.op import Op, slot
+from flambeau.core.state import state
 
-from ._levels import Batched, VmapLevel
+from ._levels import VmapLevel, inner_at, is_batched_at
 
 VIEW, EXPAND, UNSQUEEZE = slot("view"), slot("expand"), slot("unsqueeze")
 
@@ -37,14 +38,11 @@ class Call:
 
     def is_batched(self, t: Any) -> bool:
         """Whether t has a batch dimension at this level."""
-        if not isinstance(t, TensorBase) or t._array is not None:
-            return False
-        lazy = t._lazy
-        return type(lazy) is Batched and lazy.level is self.level
+        return is_batched_at(t, self.level)
 
     def inner(self, t: Any) -> Any:
         """t with its batch in front; numbers, None and unbatched tensors as they are."""
-        return t._lazy.inner if self.is_batched(t) else t
+        return inner_at(t, self.level)
 
     def whole(self, t: Any) -> Any:
         """t with the batch in front, expanded where it has none."""
@@ -75,6 +73,22 @@ class Call:
         return rerun(op or self.op, tuple(inputs), params, self.kind if op is None else CALL)
 
 
+def reshape(t: Any, shape: tuple) -> Any:
+    return t if tuple(shape_of(t)) == shape else state.ops.reshape(t, shape)
+
+
 def rank(t: Any) -> int:
     """Dimensions of one sample."""
     return len(shape_of(t))
+
+
+def into_first(t: Any) -> Any:
+    """(B, N, ...) as (B * N, ...)."""
+    shape = tuple(shape_of(t))
+    return reshape(t, (shape[0] * shape[1], *shape[2:]))
+
+
+def out_of_first(call: Call, t: Any) -> Any:
+    """(B * N, ...) as (B, N, ...)."""
+    shape = tuple(shape_of(t))
+    return reshape(t, (call.size, shape[0] // call.size if call.size else 0, *shape[1:]))

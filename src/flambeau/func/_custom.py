@@ -8,7 +8,7 @@ from flambeau.autograd.function import Function
 from flambeau.core.objects import TensorBase, shape_of
 
 from . import _pytree
-from ._levels import Batched, VmapLevel, batch_at, enter, innermost, is_batched, leave, unbatch_at, wrap
+from ._levels import Batched, VmapLevel, batch_at, enter, inner_at, innermost, is_batched_at, leave, unbatch_at, wrap
 from ._randomness import above
 
 
@@ -17,10 +17,6 @@ class VmapInfo(NamedTuple):
 
     batch_size: int
     randomness: str
-
-
-def _holds(t: Any, level: VmapLevel) -> bool:
-    return is_batched(t) and t._lazy.level is level
 
 
 def apply(cls: Any, args: tuple) -> Any:
@@ -47,8 +43,8 @@ def apply(cls: Any, args: tuple) -> Any:
 
 
 def _by_its_own(cls: Any, args: tuple, level: VmapLevel) -> Any:
-    dims = tuple([0 if _holds(a, level) else None for a in args])
-    inner = [a._lazy.inner if _holds(a, level) else a for a in args]
+    dims = tuple([0 if is_batched_at(a, level) else None for a in args])
+    inner = [inner_at(a, level) for a in args]
     with above(level):
         result = cls.vmap(VmapInfo(level.size, level.randomness), dims, *inner)
     if not (isinstance(result, tuple) and len(result) == 2):
@@ -106,10 +102,6 @@ def _given(values: Any, flags: list[bool], level: VmapLevel) -> list:
     return [wrap(v, level) if f and v is not None else v for v, f in zip(values, flags, strict=True)]
 
 
-def _inner(t: Any, level: VmapLevel) -> Any:
-    return t._lazy.inner if _holds(t, level) else t
-
-
 class Mapped(Function):
     """A Function of the tensors inside, whose forward and backward map those of another: apply(plan, *inputs)."""
 
@@ -118,8 +110,8 @@ class Mapped(Function):
     @staticmethod
     def forward(plan: _Plan, *inner: Any) -> Any:
         leaves, plan.spec = _pytree.flatten(plan.cls.forward(*_given(inner, plan.inputs, plan.level)))
-        plan.outputs = [_holds(t, plan.level) for t in leaves]
-        found = tuple([_inner(t, plan.level) for t in leaves])
+        plan.outputs = [is_batched_at(t, plan.level) for t in leaves]
+        found = tuple([inner_at(t, plan.level) for t in leaves])
         return found if len(found) != 1 else found[0]
 
     @staticmethod
@@ -130,16 +122,16 @@ class Mapped(Function):
         mapped = _pytree.unflatten(_given(outs, plan.outputs, level), plan.spec)
         plan.cls.setup_context(context, tuple(_given(inputs[1:], plan.inputs, level)), mapped)
         kept = context.__dict__.pop("_kept", ())
-        plan.saved = [_holds(t, level) for t in kept]
-        ctx.save_for_backward(*[_inner(t, level) for t in kept])
+        plan.saved = [is_batched_at(t, level) for t in kept]
+        ctx.save_for_backward(*[inner_at(t, level) for t in kept])
         for_forward = context.__dict__.pop("_kept_for_forward", None)
         if for_forward is not None:
-            plan.saved_forward = [_holds(t, level) for t in for_forward]
-            ctx.save_for_forward(*[_inner(t, level) for t in for_forward])
+            plan.saved_forward = [is_batched_at(t, level) for t in for_forward]
+            ctx.save_for_forward(*[inner_at(t, level) for t in for_forward])
         ctx.set_materialize_grads(context.__dict__.pop("_materialize", True))
         constant = context.__dict__.pop("_constant", ())
         if constant:
-            ctx.mark_non_differentiable(*[_inner(t, level) for t in constant])
+            ctx.mark_non_differentiable(*[inner_at(t, level) for t in constant])
         ctx.plan = plan
 
     @staticmethod
@@ -179,10 +171,10 @@ class MappedForward(Mapped):
 
 
 def _generated(cls: Any, args: tuple, level: VmapLevel) -> Any:
-    plan = _Plan(cls, level, [_holds(a, level) for a in args])
+    plan = _Plan(cls, level, [is_batched_at(a, level) for a in args])
     plan.shapes = [tuple(shape_of(a)) if isinstance(a, TensorBase) else None for a in args]
     kind = Mapped if cls.jvp is Function.jvp else MappedForward
-    out = kind.apply(plan, *[_inner(a, level) for a in args])
+    out = kind.apply(plan, *[inner_at(a, level) for a in args])
     return _pytree.unflatten(_given(out if isinstance(out, tuple) else (out,), plan.outputs, level), plan.spec)
 
 
@@ -192,7 +184,7 @@ def _returned(g: Any, batched: bool, shape: Any, level: VmapLevel) -> Any:
         return None
     if batched:
         return unbatch_at(g, level)
-    if not _holds(g, level):
+    if not is_batched_at(g, level):
         return g
     whole = g._lazy.inner.sum(0)
     return whole.sum_to_size(shape) if tuple(shape_of(whole)) != shape else whole

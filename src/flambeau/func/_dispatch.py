@@ -19,34 +19,28 @@ from flambeau.kernels.services import refuse_cast
 
 from . import _randomness
 from ._call import Call
-from ._levels import Batched, VmapLevel, innermost, interceptor, is_batched, levels, wrap
+from ._levels import Batched, VmapLevel, innermost, interceptor, is_batched_at, levels, wrap
 from ._rules import rule_of
 from ._rules_pointwise import aligned
 
 COPY = slot("copy")
 
 
-def intercept(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
-    """What the operators of a thread in which a vmap runs are shown to."""
-    if op.random:
-        return _randomness.drawn(op, inputs, params, kind) if levels() else NotImplemented
-    for t in inputs:
-        if isinstance(t, TensorBase) and t._array is None and is_batched(t):
-            return dispatch(op, inputs, params, kind)
-    return NotImplemented
-
-
 def dispatch(op: Op, inputs: tuple, params: Any, kind: int) -> Any:
-    """The result of an operator, batched at the deepest level of its inputs."""
+    """The result of an operator, batched at the deepest level of its inputs; NotImplemented where none is batched.
+
+    While a vmap runs every operator is shown here, and an operator of a batched tensor always.
+    """
     if op.random and levels():
         return _randomness.drawn(op, inputs, params, kind)
     level = innermost(inputs)
-    assert level is not None
+    if level is None:
+        return NotImplemented
     if not level.alive:
         raise RuntimeError(
             f"{op.name}(): a tensor is used after the vmap that it was made in has returned: it stands for a batch that is "
             "no more. Return it from the mapped function instead of keeping it.")
-    if kind == INPLACE and not (is_batched(inputs[0]) and inputs[0]._lazy.level is level):
+    if kind == INPLACE and not is_batched_at(inputs[0], level):
         return _write_into_unbatched(op, inputs, params, level)
     call = Call(op, level, inputs, params, kind)
     if kind == INPLACE:
@@ -100,4 +94,4 @@ def _write_into_unbatched(op: Op, inputs: tuple, params: Any, level: VmapLevel) 
 
 
 Batched.operate = staticmethod(dispatch)
-interceptor[:] = [intercept]
+interceptor[:] = [dispatch]

@@ -15,7 +15,7 @@ from flambeau.core.state import state
 from flambeau.ops._mapped import getter, setter
 from flambeau.ops.indexing_basic import setitem as plain_setitem
 
-from ._levels import VmapLevel, innermost, is_batched, unbatch_at, wrap
+from ._levels import VmapLevel, innermost, is_batched, is_batched_at, unbatch_at, wrap
 
 
 def _items(key: Any) -> list:
@@ -25,7 +25,7 @@ def _items(key: Any) -> list:
 def _level(t: Any, items: list) -> VmapLevel | None:
     """The level at which the key is batched, when that is the deepest."""
     level = innermost([t, *items])
-    if level is None or not any(is_batched(x) and x._lazy.level is level for x in items):
+    if level is None or not any(is_batched_at(x, level) for x in items):
         return None
     return level
 
@@ -84,7 +84,7 @@ class Key:
         for x in self.indices[:last + 1]:
             if x is None:
                 key.append(slice(None))
-            elif is_batched(x) and x._lazy.level is level:
+            elif is_batched_at(x, level):
                 own = x._lazy.inner
                 key.append(own.reshape(level.size, *(1,) * (self.n - len(shape_of(x))), *shape_of(x)))
             else:
@@ -120,7 +120,7 @@ def put(t: Any, key: Any, value: Any) -> bool:
     if len(items) == 1 and _is_mask(items[0]):
         _put_masked(t, items[0], value)
         return True
-    if not (is_batched(t) and t._lazy.level is level):
+    if not is_batched_at(t, level):
         raise RuntimeError(
             "vmap: a write with batched indices into a tensor that is not batched is not possible: all samples would write "
             "into one. Make the target from a batched tensor, as in torch.zeros_like(x).")

@@ -124,6 +124,16 @@ def is_batched(t: Any) -> bool:
     return isinstance(t, TensorBase) and t._array is None and type(t._lazy) is Batched
 
 
+def is_batched_at(t: Any, level: VmapLevel) -> bool:
+    """Whether this level's is the batch of t that operators take off first."""
+    return isinstance(t, TensorBase) and t._array is None and type(t._lazy) is Batched and t._lazy.level is level
+
+
+def inner_at(t: Any, level: VmapLevel) -> Any:
+    """t with its batch of the level in front; anything that has none as it is."""
+    return t._lazy.inner if is_batched_at(t, level) else t
+
+
 def wrap(inner: Any, level: VmapLevel) -> Any:
     """The tensor that stands for each of inner[0], inner[1], ... at a level."""
     t = make_lazy(Batched(inner, level))
@@ -243,8 +253,8 @@ def innermost(values: Any) -> VmapLevel | None:
     """The deepest level at which one of the values is batched."""
     found: VmapLevel | None = None
     for t in values:
-        if is_batched(t):
-            level = t._lazy.level
-            if found is None or level.depth > found.depth:
-                found = level
+        if isinstance(t, TensorBase) and t._array is None:      # `is_batched`, without a call for each argument
+            lazy = t._lazy
+            if type(lazy) is Batched and (found is None or lazy.level.depth > found.depth):
+                found = lazy.level
     return found

@@ -162,7 +162,7 @@ def _outputs(func: Callable, out: Any, out_dims: Any, level: VmapLevel) -> Any:
 
 def _placed(func: Callable, t: TensorBase, d: int | None, level: VmapLevel) -> Any:
     if d is None:
-        if _holds(t, level):
+        if _differs(t, level):
             raise ValueError(
                 f"vmap({name_of(func)}, ...): `{name_of(func)}` can not return a BatchedTensor when out_dim is None: the "
                 "output differs from sample to sample. Give it an out_dim.")
@@ -176,7 +176,8 @@ def _placed(func: Callable, t: TensorBase, d: int | None, level: VmapLevel) -> A
     return whole if d == 0 else whole.movedim(0, d)
 
 
-def _holds(t: Any, level: VmapLevel) -> bool:
+def _differs(t: Any, level: VmapLevel) -> bool:
+    """Whether t has a batch of the level, at whatever depth."""
     while is_batched(t):
         if t._lazy.level is level:
             return True

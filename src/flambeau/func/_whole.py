@@ -10,7 +10,7 @@ from flambeau.ops._mapped import EACH, FIRST, LEADING, LIKE, watcher
 
 from . import _pytree
 from ._each import stacked
-from ._levels import VmapLevel, innermost, is_batched, unbatch_at, wrap
+from ._levels import VmapLevel, innermost, is_batched, is_batched_at, unbatch_at, wrap
 
 
 def answer(how: str, fn: Callable, args: tuple, kwargs: dict) -> Any:
@@ -76,7 +76,7 @@ def _each(fn: Callable, leaves: list, spec: Any, level: VmapLevel) -> Any:
 
 
 def _sample(t: Any, i: int, level: VmapLevel) -> Any:
-    return t._lazy.inner.select(0, i) if is_batched(t) and t._lazy.level is level else t
+    return t._lazy.inner.select(0, i) if is_batched_at(t, level) else t
 
 
 watcher[:] = [answer]
