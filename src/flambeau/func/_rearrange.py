@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -68,9 +69,7 @@ def _sizes(axes: list[Axis], shape: tuple, lengths: dict[str, int]) -> dict[str,
     known = dict(lengths)
     for axis, size in zip(axes, shape, strict=True):
         unknown = [n for n in axis if n not in known]
-        product = 1
-        for n in axis:
-            product *= known.get(n, 1)
+        product = math.prod([known.get(n, 1) for n in axis])
         if len(unknown) > 1:
             raise ValueError(f"rearrange: cannot infer the sizes of two dimensions at once, {' and '.join(unknown)}: give "
                              "one as a keyword")
@@ -125,10 +124,4 @@ def rearrange(tensor: Any, pattern: str, **axes_lengths: int) -> Any:
     order = [n for axis in left for n in axis]
     split = t.reshape([known[n] for n in order])
     turned = split.permute([order.index(n) for axis in right for n in axis])
-    joined = []
-    for axis in right:
-        size = 1
-        for n in axis:
-            size *= known[n]
-        joined.append(size)
-    return turned.reshape(joined)
+    return turned.reshape([math.prod([known[n] for n in axis]) for axis in right])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,11 @@ from flambeau.kernels import indexing
 from flambeau.kernels.indexing import ALL, IndexPlan
 from flambeau.ops import batch_rows  # noqa: F401  registers rows_of_samples
 
-from ._call import Call, rank
+from ._call import Call, into_first, rank, reshape
 from ._each import each
 from ._rules_dims import moved
 
 INDEX = slot("index")
-
-
-def reshape(t: Any, shape: tuple) -> Any:
-    return state.ops.reshape(t, shape)
 
 
 # ------------------------------------------------------------------------------------------ whole slices of a dimension
@@ -71,35 +68,27 @@ def slices(call: Call) -> Any:
 
 def _folded(t: Any, dim: int) -> Any:
     """(B, ...) with the batch folded into a sample's dimension, put first."""
-    front = t.movedim(dim + 1, 1)
-    shape = tuple(shape_of(front))
-    return reshape(front, (shape[0] * shape[1], *shape[2:]))
+    return into_first(t.movedim(dim + 1, 1))
 
 
 def take(call: Call) -> Any:
     """Elements of the flattened sample."""
     t, index = call.inputs
     flat = reshape(call.whole(t), (-1,))
-    n = 1
-    for s in shape_of(t):
-        n *= s
-    return call.run([flat, rows(call.whole(index), n)], call.params)
+    return call.run([flat, rows(call.whole(index), math.prod(shape_of(t)))], call.params)
 
 
 def take_backward(call: Call) -> Any:
     g, index = call.inputs
     shape = tuple(call.params[0])
-    n = 1
-    for s in shape:
-        n *= s
+    n = math.prod(shape)
     out = call.run([call.whole(g), rows(call.whole(index), n)], ((call.size * n,),))
     return reshape(out, (call.size, *shape))
 
 
 def along(call: Call) -> Any:
     """Elements picked along a dimension, or put back: of a sample without dimensions one by one."""
-    scalar = not shape_of(call.inputs[0]) and not call.param("shape") if "shape" in call.op.param_names else not shape_of(
-        call.inputs[0])
+    scalar = not shape_of(call.inputs[0]) and not ("shape" in call.op.param_names and call.param("shape"))
     return each(call) if scalar else moved(call)
 
 
@@ -258,10 +247,7 @@ def take_along(call: Call) -> Any:
     own = reshape(call.whole(index), (call.size, -1))
     if "shape" in names:
         shape = params[names.index("shape")]
-        n = 1
-        for s in shape:
-            n *= s
-        flat = call.run([reshape(call.whole(t), (call.size, -1)), own], ((call.size, n), 1))
+        flat = call.run([reshape(call.whole(t), (call.size, -1)), own], ((call.size, math.prod(shape)), 1))
         return reshape(flat, (call.size, *shape))
     return call.run([reshape(call.whole(t), (call.size, -1)), own], (1,))
 
@@ -298,8 +284,8 @@ def multinomial(call: Call) -> Any:
     shape = tuple(shape_of(p))
     if len(shape) == 2:
         return call.run([p], call.params)
-    rows = call.run([reshape(p, (shape[0] * shape[1], shape[2]))], call.params)
-    return reshape(rows, (*shape[:2], call.param("num_samples")))
+    drawn = call.run([into_first(p)], call.params)
+    return reshape(drawn, (*shape[:2], call.param("num_samples")))
 
 
 RULES: dict[str, Any] = {

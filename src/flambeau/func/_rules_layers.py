@@ -9,20 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core.objects import TensorBase, shape_of
-from flambeau.core.state import state
 
-from ._call import Call, rank
+from ._call import Call, into_first, out_of_first, rank, reshape
 from ._each import each
-
-
-def reshape(t: Any, shape: tuple) -> Any:
-    return state.ops.reshape(t, shape)
-
-
-def into_first(t: Any) -> Any:
-    """(B, N, ...) as (B * N, ...)."""
-    shape = tuple(shape_of(t))
-    return reshape(t, (shape[0] * shape[1], *shape[2:]))
 
 
 def into_second(t: Any) -> Any:
@@ -30,11 +19,6 @@ def into_second(t: Any) -> Any:
     front = t.movedim(0, 1)
     shape = tuple(shape_of(front))
     return reshape(front, (shape[0], shape[1] * shape[2], *shape[3:]))
-
-
-def out_of_first(call: Call, t: Any) -> Any:
-    shape = tuple(shape_of(t))
-    return reshape(t, (call.size, shape[0] // call.size if call.size else 0, *shape[1:]))
 
 
 def out_of_second(call: Call, t: Any) -> Any:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.state import state
 
-from ._call import Call, rank
-
-
-def reshape(t: Any, shape: tuple) -> Any:
-    return t if tuple(shape_of(t)) == shape else state.ops.reshape(t, shape)
+from ._call import Call, rank, reshape
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -124,10 +121,7 @@ def _own_weights(call: Call, x: Any, w: Any) -> Any:
             f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, shape[1:]))} and {shape_of(weight)[2]}x"
             f"{shape_of(weight)[1]}): linear() got an input whose last dimension is {shape[-1]}, the layer expects "
             f"{shape_of(weight)[2]}.")
-    n = 1
-    for s in shape[1:-1]:
-        n *= s
-    rows = state.ops.reshape(inner, (shape[0], n, shape[-1]))
+    rows = state.ops.reshape(inner, (shape[0], math.prod(shape[1:-1]), shape[-1]))
     out = state.ops.bmm(rows, state.ops.transpose(weight, 1, 2))
     return state.ops.reshape(out, (*shape[:-1], shape_of(weight)[1]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,22 +11,18 @@ from flambeau.core.objects import TensorBase, shape_of
 from flambeau.core.op import slot
 from flambeau.core.state import state
 
-from ._call import Call, rank
+from ._call import Call, into_first, rank
 from ._each import each
 from ._rules_dims import behind, moved
 from ._rules_pointwise import aligned
 
-SUM, MEAN, PROD, AMAX, AMIN, MEDIAN, NANMEDIAN = [slot(n) for n in ("sum", "mean", "prod", "amax", "amin", "median",
-                                                                     "nanmedian")]
+SUM, MEAN, PROD = slot("sum"), slot("mean"), slot("prod")
 
 
 def flat(call: Call, t: Any) -> Any:
     """Each sample as a vector."""
     inner = call.inner(t)
-    n = 1
-    for s in shape_of(inner)[1:]:
-        n *= s
-    return state.ops.reshape(inner, (call.size, n))
+    return state.ops.reshape(inner, (call.size, math.prod(shape_of(inner)[1:])))
 
 
 def _dims(inner: TensorBase) -> tuple[int, ...]:
@@ -128,8 +125,7 @@ def nll(call: Call) -> Any:
     single = rank(x) == 1
     if not single:
         shape = tuple(shape_of(labels))
-        log_p = state.ops.reshape(log_p, (call.size * shape[1], *tuple(shape_of(log_p))[2:]))
-        labels = state.ops.reshape(labels, (call.size * shape[1], *shape[2:]))
+        log_p, labels = into_first(log_p), into_first(labels)
     values = call.run([log_p, labels, weight], ("none", ignore))
     if single:
         return values if reduction != "mean" else _divided(values, labels, weight, ignore, ())
@@ -187,8 +183,7 @@ def nll_backward(call: Call) -> Any:
         grad = _divided(grad, labels, weight, ignore, _dims(labels))
     if reduction != "none":
         grad = state.ops.expand(state.ops.reshape(grad, (call.size, *(1,) * (len(n) - 1))), n)
-    folded = call.run([state.ops.reshape(grad, (call.size * n[1], *n[2:])),
-                       state.ops.reshape(labels, (call.size * n[1], *n[2:])), weight],
+    folded = call.run([into_first(grad), into_first(labels), weight],
                       ((call.size * shape[0], *shape[1:]), "none", ignore))
     return state.ops.reshape(folded, (call.size, *shape))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from flambeau.core.apply import apply1
@@ -14,9 +15,8 @@ from ._call import Call, rank
 from ._levels import wrap
 from ._rules_pointwise import broadcast
 
-ALIAS, SQUEEZE_DIMS, TRANSPOSE, PERMUTE = slot("alias"), slot("squeeze_dims"), slot("transpose"), slot("permute")
-VIEW, EXPAND, UNSQUEEZE, CLONE_AS, SUM = slot("view"), slot("expand"), slot("unsqueeze"), slot("clone_as"), slot("sum")
-CLONE, DIAGONAL = slot("clone"), slot("diagonal")
+ALIAS, SQUEEZE_DIMS, TRANSPOSE = slot("alias"), slot("squeeze_dims"), slot("transpose")
+UNSQUEEZE, SUM, CLONE, DIAGONAL = slot("unsqueeze"), slot("sum"), slot("clone"), slot("diagonal")
 
 
 def as_is(call: Call) -> Any:
@@ -26,10 +26,7 @@ def as_is(call: Call) -> Any:
 
 def view(call: Call) -> Any:
     t = call.inputs[0]
-    n = 1
-    for s in shape_of(t):
-        n *= s
-    shape = _strides.infer_shape(tuple(call.params[0]), n)
+    shape = _strides.infer_shape(tuple(call.params[0]), math.prod(shape_of(t)))
     inner = call.inner(t)
     full = (call.size, *shape)
     if call.op.view and _strides.view_strides(tuple(shape_of(inner)), tuple(inner.stride()), full) is None and 0 not in full:
@@ -131,7 +128,7 @@ def roll(call: Call) -> Any:
     return call.run([inner], (shifts if isinstance(shifts, (tuple, list)) else (shifts,), moved))
 
 
-def into_first(call: Call) -> Any:
+def filled(call: Call) -> Any:
     """Broadcasting into the first input, whose shape the result has."""
     return broadcast(call.with_input(0, wrap(call.whole(call.inputs[0]), call.level)))
 
@@ -161,7 +158,7 @@ def unfold(call: Call) -> Any:
 
 RULES: dict[str, Any] = {
     **dict.fromkeys(("alias", "zeros_like", "ones_like", "cast"), as_is),
-    **dict.fromkeys(("masked_fill", "masked_fill_tensor", "fill_tensor"), into_first),
+    **dict.fromkeys(("masked_fill", "masked_fill_tensor", "fill_tensor"), filled),
     **dict.fromkeys(("view", "_unsafe_view"), view),
     **dict.fromkeys(("squeeze_dim", "squeeze_dims", "_squeeze_dim"), squeeze_dims),
     "expand": expand,
