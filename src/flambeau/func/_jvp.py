@@ -12,13 +12,13 @@ from typing import Any
 
 from flambeau.autograd._custom_forward import Pushing, by_jvp
 from flambeau.autograd._modes import Recording
-from flambeau.core.objects import TensorBase, dtype_of
+from flambeau.core.objects import TensorBase, dtype_of, requires
 from flambeau.core.state import grad_enabled, state
 
 from . import _pytree
 from ._grad import Pullback
 from ._levels import full
-from ._watch import asks, pull, requires, seed, shape, zeros
+from ._watch import asks, pull, seed, shape, zeros
 
 
 class Pushforward:

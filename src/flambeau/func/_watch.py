@@ -185,12 +185,9 @@ def ones(t: Any) -> Any:
 
 def released(t: Any, keep: bool) -> Any:
     """An output for the caller: without the transform's own graph, unless it asks for more."""
-    if keep or not isinstance(t, TensorBase):
+    if keep or not isinstance(t, TensorBase) or not asks(t):
         return t
-    found: Any = t
-    if not asks(t):
-        return t
-    return _cut(found) if _tangents.active() else found.detach()
+    return _cut(t) if _tangents.active() else t.detach()        # type: ignore[attr-defined]
 
 
 def _cut(t: Any) -> Any:
