@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -228,6 +228,11 @@ def _zeros_at(target: Any) -> TensorBase:
     return make(np.zeros(tuple(shape), dtype))
 
 
+def mapped(fn: Callable) -> Callable:
+    """vmap(fn): imported when it is asked for, since torch.func is built on this module."""
+    return importlib.import_module("flambeau.func").vmap(fn)
+
+
 def _batched(roots: list, wanted: list, grads: Any, keep: bool, create: bool, allow: bool, materialize: bool) -> tuple:
     """One backward for the whole batch: vmap over the vectors."""
     if grads is None or any(g is None for g in grads):
@@ -240,8 +245,7 @@ def _batched(roots: list, wanted: list, grads: Any, keep: bool, create: bool, al
         given[:] = [g is not None for g in results]
         return tuple(g for g in results if g is not None)
 
-    vmap = importlib.import_module("flambeau.func").vmap        # of a library above this one, which is built on grad
-    rows = iter(vmap(backward_of)(*grads))
+    rows = iter(mapped(backward_of)(*grads))
     results = [next(rows) if there else None for there in given]
     for i, g in enumerate(results):
         if g is None and not allow:

@@ -26,11 +26,11 @@ __all__ = ["Pushing", "any_level", "any_tangent", "by_jvp", "off", "pushing", "r
 def run_jvp(cls: Any, ctx: Any, args: tuple, results: list, dirty: tuple, single: bool) -> None:
     """Give the outputs the tangents that the user's jvp computes from those of the inputs."""
     attributes = ctx.__dict__
-    zeros = attributes.get("materialize_grads", True)
+    materialize = attributes.get("materialize_grads", True)
     given = []
     for a in args:
         t = tangent_of(a) if isinstance(a, TensorBase) else None
-        if t is None and zeros and isinstance(a, TensorBase) and state.is_float(a._array.dtype):
+        if t is None and materialize and isinstance(a, TensorBase) and state.is_float(dtype_of(a)):
             t = materialized(a)
         given.append(t)
     attributes["_in_jvp"] = True
@@ -39,11 +39,7 @@ def run_jvp(cls: Any, ctx: Any, args: tuple, results: list, dirty: tuple, single
             made = cls.jvp(ctx, *given)
     finally:
         del attributes["_in_jvp"]
-    tangents = made if isinstance(made, tuple) else (made,)
-    if len(tangents) != len(results):
-        raise RuntimeError(
-            f"{cls.__name__}: jvp must return one tangent for each of the {len(results)} outputs of forward, it "
-            f"returned {len(tangents)}.")
+    tangents = _one_each(cls, made, len(results))
     for i, (r, t) in enumerate(zip(results, tangents, strict=True)):
         if not isinstance(r, TensorBase):
             if t is not None:
@@ -52,6 +48,15 @@ def run_jvp(cls: Any, ctx: Any, args: tuple, results: list, dirty: tuple, single
             if not isinstance(t, TensorBase):
                 raise TypeError(f"{cls.__name__}: jvp must return tensors or None, not {type(t).__name__}")
             set_aligned(r, t)
+
+
+def _one_each(cls: Any, made: Any, n: int) -> tuple:
+    """What a jvp returned, as one tangent for each of n outputs."""
+    tangents = made if isinstance(made, tuple) else (made,)
+    if len(tangents) != n:
+        raise RuntimeError(f"{cls.__name__}: jvp must return one tangent for each of the {n} outputs of forward, it "
+                           f"returned {len(tangents)}.")
+    return tangents
 
 
 class Pushing:
@@ -107,20 +112,20 @@ def transpose(cls: Any, node: Node, ctx: Any, kept: Kept, saved: tuple | None, g
     """The gradients of the arguments: those of sum(jvp(tangents) * grads) in the tangents."""
     attributes = ctx.__dict__
     beside = next((g for g in grads if g is not None), None)
-    zeros = attributes.get("materialize_grads", True)
+    materialize = attributes.get("materialize_grads", True)
     seeds: list[Any] = []
     given: list[Any] = []
     with Recording():
         for a in kept.arguments:
             seed = None
             if a is not None and a[2]:
-                seed = _zeros(a, beside)
+                seed = zeros(a, beside)
                 seed._rg = True
             seeds.append(seed)
             if seed is not None:
                 given.append(state.ops.clone(seed))
             else:
-                given.append(_zeros(a, beside) if a is not None and zeros else None)
+                given.append(zeros(a, beside) if a is not None and materialize else None)
         if saved is not None:
             attributes["saved_for_forward"] = saved
         attributes["_in_jvp"] = True
@@ -131,11 +136,7 @@ def transpose(cls: Any, node: Node, ctx: Any, kept: Kept, saved: tuple | None, g
             local.by_jvp = old
             del attributes["_in_jvp"]
             attributes.pop("saved_for_forward", None)
-        tangents = made if isinstance(made, tuple) else (made,)
-        if len(tangents) != len(grads):
-            raise RuntimeError(f"{cls.__name__}: jvp must return one tangent for each of the {len(grads)} outputs of "
-                               f"forward, it returned {len(tangents)}.")
-        both = zip(tangents, grads, strict=True)
+        both = zip(_one_each(cls, made, len(grads)), grads, strict=True)
         pairs = [(t, g) for t, g in both if g is not None and t is not None and requires(t)]
         wanted = [s for s in seeds if s is not None]
         if not pairs or not wanted:
@@ -144,6 +145,7 @@ def transpose(cls: Any, node: Node, ctx: Any, kept: Kept, saved: tuple | None, g
         return [None if s is None else next(found) for s in seeds]
 
 
-def _zeros(meta: tuple, beside: TensorBase | None) -> Any:
-    shape, dtype = meta[0], meta[1]
+def zeros(meta: tuple, beside: TensorBase | None) -> Any:
+    """Zeros of a shape and dtype, on the device of another gradient."""
+    shape, dtype = tuple(meta[0]), meta[1]
     return make(np.zeros(shape, dtype)) if beside is None else placed(beside, shape, dtype, lambda: np.zeros(shape, dtype))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.core.errors import AutogradError, node_text
-from flambeau.core.objects import Node, TensorBase, array_of, extra_of
+from flambeau.core.objects import Node, TensorBase, array_of, extra_of, is_mapped
 from flambeau.core.origin import warn_user
 from flambeau.core.state import anomaly_changed, local, state
 from flambeau.core.tasks import current_call
@@ -109,7 +109,7 @@ def check_nan(node: Node, k: int, gradient: Any) -> None:
     """Raise when the gradient for input k of node contains NaN."""
     if not _switch["check_nan"]:
         return
-    while isinstance(gradient, TensorBase) and gradient._array is None and hasattr(gradient._lazy, "inner"):
+    while isinstance(gradient, TensorBase) and is_mapped(gradient):
         gradient = gradient._lazy.inner         # a batch of gradients
     array = array_of(gradient) if isinstance(gradient, TensorBase) else np.asarray(gradient)
     if array.dtype.kind not in "fcV":

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from flambeau.core.apply import apply1
 from flambeau.core.interception import FORWARD_MODE, register, unregister
-from flambeau.core.objects import TensorBase, dtype_of, shape_of
+from flambeau.core.objects import TensorBase, dtype_of, is_mapped, shape_of
 from flambeau.core.saved import ALIAS
 from flambeau.core.state import local, state
 
@@ -106,7 +106,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     if dtype_of(tensor) != dtype_of(tangent):
         raise RuntimeError(f"make_dual(): primal and tangent must have one dtype, not {tensor.dtype} and {tangent.dtype}")
     for t in (tensor, tangent):
-        if t._array is None and hasattr(t._lazy, "dual"):
+        if is_mapped(t):
             return t._lazy.dual(tensor, tangent, make_dual)         # vmap's tensors: the tensors inside carry the tangents
     if tangent_of(tensor) is not None:
         raise RuntimeError("make_dual(): the tensor carries a tangent at this level already: unpack_dual() it first")
@@ -122,7 +122,7 @@ def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """(primal, tangent) of a dual tensor; tangent is None when it carries none."""
     if (_current_level if level is None else level) < 0 or not _levels:
         return UnpackedDualTensor(tensor, None)
-    if tensor._array is None and hasattr(tensor._lazy, "undual"):
+    if is_mapped(tensor):
         return UnpackedDualTensor(*tensor._lazy.undual(unpack_dual))
     tangent = tangent_of(tensor)
     if tangent is None:

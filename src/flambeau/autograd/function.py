@@ -24,15 +24,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from flambeau.core.errors import AutogradError, freed_error, inference_inplace_error
-from flambeau.core.objects import Node, TensorBase, extra_of, make, memory_of, remake, requires
+from flambeau.core.objects import Node, TensorBase, extra_of, is_mapped, memory_of, remake, requires
 from flambeau.core.op import Op
 from flambeau.core.origin import warn_user
 from flambeau.core.state import grad_enabled, inference_enabled, set_grad_enabled, state
 from flambeau.core.views import set_edge
-from flambeau.ops._lazy import placed
 
 from . import _custom_forward
 from ._custom_outputs import finish_outputs
@@ -291,8 +288,8 @@ def _is_setup_context_defined(fn: Callable) -> bool:
 def _apply(cls: Any, args: tuple) -> Any:
     if state.special != 0:
         for a in args:
-            if isinstance(a, TensorBase) and a._array is None and hasattr(a._lazy, "custom"):
-                return a._lazy.custom(cls, args)        # vmap's tensors
+            if isinstance(a, TensorBase) and is_mapped(a):
+                return a._lazy.custom(cls, args)
     needs = tuple(isinstance(a, TensorBase) and requires(a) for a in args)
     attributes: dict[str, Any] = {"needs_input_grad": needs}
     node = None
@@ -401,7 +398,7 @@ def run_backward(node: Node, grads: list, create: bool) -> list:
             if g is None:
                 meta = infos.get(i) or metas[i]
                 if meta is not None:
-                    grads[i] = _zeros(meta, known)
+                    grads[i] = _custom_forward.zeros(meta, known)
     ctx = cls._ctx_class(node, attributes)
     forward = attributes["_custom"].forward
     if forward is not None and _custom_forward.transposing():
@@ -414,12 +411,6 @@ def run_backward(node: Node, grads: list, create: bool) -> list:
     fn = cls.vjp if cls.vjp is not Function.vjp else cls.backward
     result = fn(ctx, *grads)
     return _in_order(node, result if isinstance(result, (tuple, list)) else (result,))
-
-
-def _zeros(meta: tuple, beside: TensorBase | None) -> TensorBase:
-    """Zeros of a shape and dtype, on the device of another gradient."""
-    shape, d = tuple(meta[0]), meta[1]
-    return make(np.zeros(shape, d)) if beside is None else placed(beside, shape, d, lambda: np.zeros(shape, d))
 
 
 def _in_order(node: Node, values: tuple | list) -> list:

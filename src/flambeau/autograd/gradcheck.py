@@ -6,7 +6,6 @@ factor, that factor.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,7 @@ from flambeau.core.origin import warn_user
 from flambeau.core.state import state
 
 from . import _jacobians as jac
-from ._backward import grad
+from ._backward import grad, mapped
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -158,7 +157,7 @@ class _Check:
         for i, o in enumerate(outs):
             if not requires(o):
                 continue
-            vectors = [make(np.asarray(draw.uniform(-1, 1, tuple(shape_of(o)))).astype(dtype_of(o))) for _ in range(2)]
+            vectors = [_drawn(draw, o) for _ in range(2)]
             one_by_one = [grad(o, self.wanted, v, retain_graph=True, allow_unused=True) for v in vectors]
             try:
                 together = grad(o, self.wanted, state.ops.stack_tensors(vectors, 0), retain_graph=True, allow_unused=True,
@@ -168,19 +167,21 @@ class _Check:
                     f"While checking batched gradients of output {i}: the backward failed under vmap: {error}. Its formula "
                     "must work on tensors without looking at values, or pass check_batched_grad=False.") from error
             for position, g, first, second in zip(self.positions, together, *one_by_one, strict=True):
-                if g is not None and not np.allclose(array_of(g), np.stack([array_of(first), array_of(second)]),
-                                                     self.rtol, self.atol, equal_nan=True):
+                if g is not None and not self._stacks(g, first, second):
                     raise GradcheckError(
                         f"Batched gradients of output {i} with respect to input {position} differ from those of the vectors "
                         "one by one: the backward mixes samples of a batch. Pass check_batched_grad=False if it must.")
 
+    def _stacks(self, batch: TensorBase, first: TensorBase, second: TensorBase) -> bool:
+        both = np.stack([array_of(first), array_of(second)])
+        return np.allclose(array_of(batch), both, self.rtol, self.atol, equal_nan=True)
+
     def tangents_agree(self) -> None:
         """Two tangents as a batch give what they give one by one."""
-        vmap = importlib.import_module("flambeau.func").vmap        # of a library above this one, which is built on grad
         draw = np.random.RandomState(0)
         for position in self.positions:
             t = self.inputs[position]
-            directions = [make(np.asarray(draw.uniform(-1, 1, tuple(shape_of(t)))).astype(dtype_of(t))) for _ in range(2)]
+            directions = [_drawn(draw, t) for _ in range(2)]
 
             def push(direction: TensorBase, position: int = position) -> tuple:
                 found = jac.pushed(self.func, self.inputs, position, direction, self.which)
@@ -188,17 +189,21 @@ class _Check:
 
             one_by_one = [push(d) for d in directions]
             try:
-                together = vmap(push)(state.ops.stack_tensors(directions, 0))
+                together = mapped(push)(state.ops.stack_tensors(directions, 0))
             except RuntimeError as error:
                 raise GradcheckError(
                     f"While checking batched gradients in forward mode of input {position}: the function failed under vmap: "
                     f"{error}. Pass check_batched_forward_grad=False if it must look at values.") from error
             for out, first, second in zip(together, *one_by_one, strict=True):
-                if not np.allclose(array_of(out), np.stack([array_of(first), array_of(second)]), self.rtol, self.atol,
-                                   equal_nan=True):
+                if not self._stacks(out, first, second):
                     raise GradcheckError(
                         f"Batched tangents of input {position} give other results than one by one: a forward derivative "
                         "mixes samples of a batch. Pass check_batched_forward_grad=False if it must.")
+
+
+def _drawn(draw: np.random.RandomState, like: TensorBase) -> TensorBase:
+    """A random tensor of another's shape and dtype."""
+    return make(np.asarray(draw.uniform(-1, 1, tuple(shape_of(like)))).astype(dtype_of(like)))
 
 
 def _element(k: int, t: TensorBase) -> str:
