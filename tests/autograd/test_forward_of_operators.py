@@ -15,12 +15,11 @@ ROUNDED = {"half", "bfloat16", "float"}     # the tangent itself is rounded to a
 KEYS = [k for k, r in REGISTRY.items() if r.differentiable and not r.random and k not in ROUNDED]
 
 
-def swapped(value, swap):
-    if isinstance(value, (tuple, list)) and not hasattr(value, "shape"):
-        return type(value)(swapped(v, swap) for v in value)
-    if isinstance(value, dict):
-        return {k: swapped(v, swap) for k, v in value.items()}
-    return swap.get(id(value), value)
+def differentiated(key):
+    """(sample call, its tensors that require grad: not always leaves, as log-probabilities)"""
+    for _, sample, _ in S.calls(flambeau, key, REGISTRY[key], "float64", True):
+        given = S.tensors((sample.args, sample.kwargs))
+        yield sample, list({id(t): t for t in given if t.requires_grad and t.numel()}.values())
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -28,13 +27,11 @@ def swapped(value, swap):
 def test_forward_mode_agrees_with_reverse_mode(key):
     record = REGISTRY[key]
     rng = np.random.default_rng(0)
-    for _, sample, _ in S.calls(flambeau, key, record, "float64", True):
-        given = S.tensors((sample.args, list(sample.kwargs.values())))      # not always leaves: log-probabilities
-        leaves = list({id(t): t for t in given if t.requires_grad and t.numel()}.values())
+    for sample, leaves in differentiated(key):
 
         def call(*values, sample=sample, leaves=leaves):
             swap = {id(t): v for t, v in zip(leaves, values, strict=True)}
-            out = record.fn(*swapped(sample.args, swap), **swapped(sample.kwargs, swap))
+            out = record.fn(*S.swapped(sample.args, swap), **S.swapped(sample.kwargs, swap))
             return tuple(t for t in (out if isinstance(out, (tuple, list)) else (out,))
                          if isinstance(t, flambeau.Tensor) and jac.is_checked(t) and t.requires_grad)
 
@@ -53,7 +50,7 @@ def test_forward_mode_agrees_with_reverse_mode(key):
 def tangents_of(record, sample, leaves, directions):
     with fwAD.dual_level():
         swap = {id(t): fwAD.make_dual(v, d) for t, v, d in zip(*leaves, directions, strict=True)}
-        out = record.fn(*swapped(sample.args, swap), **swapped(sample.kwargs, swap))
+        out = record.fn(*S.swapped(sample.args, swap), **S.swapped(sample.kwargs, swap))
         out = out if isinstance(out, (tuple, list)) else (out,)
         found = [fwAD.unpack_dual(t).tangent for t in out if isinstance(t, flambeau.Tensor) and jac.is_checked(t)]
         return [None if t is None else t.detach().numpy() for t in found]
@@ -64,9 +61,7 @@ def tangents_of(record, sample, leaves, directions):
 def test_forward_mode_needs_no_graph(key):
     """Functions have shorter ways where nothing requires grad: tangents must not get lost on them."""
     record = REGISTRY[key]
-    for _, sample, _ in S.calls(flambeau, key, record, "float64", True):
-        given = S.tensors((sample.args, list(sample.kwargs.values())))
-        leaves = list({id(t): t for t in given if t.requires_grad and t.numel()}.values())
+    for sample, leaves in differentiated(key):
         plain = [t.detach() for t in leaves]
         directions = [flambeau.ones_like(t) for t in plain]
         want = tangents_of(record, sample, (leaves, leaves), directions)

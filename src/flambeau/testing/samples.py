@@ -126,6 +126,15 @@ def tensors(value: Any) -> list[Any]:
     return []
 
 
+def swapped(value: Any, swap: dict[int, Any]) -> Any:
+    """Arguments with tensors in the place of others: `swap` has them by the id of those."""
+    if isinstance(value, (tuple, list)) and not hasattr(value, "shape"):
+        return type(value)(swapped(v, swap) for v in value)
+    if isinstance(value, dict):
+        return {k: swapped(v, swap) for k, v in value.items()}
+    return swap.get(id(value), value)
+
+
 def to_numpy(t: Any) -> np.ndarray:
     """The values of a tensor of either library."""
     t = t.detach()
