@@ -8,33 +8,10 @@ import weakref
 from collections.abc import Callable
 
 import pytest
+from tests.differential.custom import functions
 
 import flambeau as torch
 from flambeau import nn
-
-
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, g):
-        (x,) = ctx.saved_tensors
-        return g * x * 2
-
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        x.mul_(2)
-        ctx.mark_dirty(x)
-        return x
-
-    @staticmethod
-    def backward(ctx, g):
-        return g * 2
 
 
 def leaf() -> torch.Tensor:
@@ -85,8 +62,9 @@ def created_graph(watch: Callable) -> None:
 
 
 def custom_function(watch: Callable) -> None:
-    y = watch(Square.apply(watch(leaf())))
-    watch(Doubled.apply(y * 1.0)).sum().backward()
+    made = functions(torch)
+    y = watch(made["f_square"](watch(leaf()), None))
+    watch(made["f_dirty"](y * 1.0, None)).sum().backward()
 
 
 def hooks(watch: Callable) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -204,12 +205,9 @@ def test_kernels_are_quiet_about_extreme_values(dtype: str) -> None:
             "bool",
         ):
             fn = getattr(x, name)
-            try:
+            # not implemented for the dtype, or imaginary parts dropped; a loud kernel raises another error
+            with contextlib.suppress(RuntimeError, TypeError, UserWarning):
                 fn(0) if name in ("cumsum", "softmax", "logsumexp") else fn()
-            except (RuntimeError, TypeError, UserWarning) as error:  # not implemented for the dtype; imaginary parts dropped
-                assert not isinstance(error, FloatingPointError)
         for name in ("add", "sub", "mul", "div", "pow", "fmod", "remainder", "floor_divide", "atan2", "maximum", "hypot"):
-            try:
+            with contextlib.suppress(RuntimeError):
                 getattr(x, name)(y)
-            except RuntimeError:
-                continue

@@ -5,14 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 
-import numpy as np
-
 import flambeau
 from flambeau.func import _pytree, jacfwd, jacrev, vmap
 from flambeau.ops import REGISTRY
 from flambeau.testing import samples as S
 
 SAMPLES = 3
+IMPOSSIBLE = (RuntimeError, ValueError, TypeError, IndexError)      # how an operator refuses its arguments
 UNDEFINED = {"empty_like", "new_empty", "new_empty_strided", "empty", "empty_strided", "empty_permuted"}
 # Shapes that depend on values, and shared tensors that would be written: PyTorch refuses them too
 REFUSED = {"bincount", "nonzero", "unique", "unique_consecutive", "resize_as_", "copy_"}
@@ -26,12 +25,6 @@ STATISTICS = {"batch_norm", "native_batch_norm", "nn.functional.batch_norm", "nn
 LENGTHS = {"gru", "lstm", "rnn_tanh", "rnn_relu"}
 
 
-def leaves(value) -> list:
-    if isinstance(value, flambeau.Tensor):
-        return [value]
-    return [t for v in value for t in leaves(v)] if isinstance(value, (tuple, list)) else []
-
-
 def batches(key: str) -> Iterator[tuple]:
     """(number of the sample call, which tensors are mapped, function of those, their values for each sample)"""
     record = REGISTRY[key]
@@ -40,7 +33,7 @@ def batches(key: str) -> Iterator[tuple]:
         try:
             variants = [list(record.samples(S.Maker(flambeau, S.seed_of(key, seed), "float64")))[i]
                         for seed in range(1, SAMPLES + 1)]
-        except Exception:  # a sample that has no float64 form
+        except IMPOSSIBLE:      # a sample that has no float64 form
             continue
         flat = [_pytree.flatten((list(v.args), v.kwargs)) for v in variants]
         if any(spec != flat[0][1] for _, spec in flat):
@@ -59,7 +52,7 @@ def batches(key: str) -> Iterator[tuple]:
                 for j, t in zip(used, tensors, strict=True):
                     values[j] = t
                 args, kwargs = _pytree.unflatten(values, flat[0][1])
-                return tuple(leaves(fn(*args, **kwargs)))
+                return tuple(S.tensors(fn(*args, **kwargs)))
 
             yield i, which, call, [columns[j] for j in used]
 
@@ -70,7 +63,7 @@ def check_values(key: str) -> int:
     for i, which, call, columns in batches(key):
         try:
             expected = [call(*[c[b].clone() for c in columns]) for b in range(SAMPLES)]
-        except Exception:  # arguments that do not fit when only some are taken from another sample
+        except IMPOSSIBLE:      # arguments that do not fit when only some are taken from another sample
             continue
         if not expected[0] or any([t.shape for t in e] != [t.shape for t in expected[0]] for e in expected):
             continue
@@ -108,12 +101,12 @@ def check_jacobians(key: str) -> int:
             for j, x in zip(places, xs, strict=True):
                 values[j] = x * 1 if key.endswith("_") else x
             args, kwargs = _pytree.unflatten(values, spec)
-            return tuple([o for o in leaves(fn(*args, **kwargs)) if o.is_floating_point() and o.requires_grad])
+            return tuple([o for o in S.tensors(fn(*args, **kwargs)) if o.is_floating_point() and o.requires_grad])
 
         points = [t.detach() for t in inputs]
         try:
             rows = _rows(function, points)
-        except Exception:  # not differentiable at these arguments
+        except IMPOSSIBLE:      # not differentiable at these arguments
             continue
         if rows is None:
             continue
@@ -149,7 +142,7 @@ def _rows(function, points) -> list | None:
         rows = [flambeau.autograd.grad(o.reshape(-1)[k], xs, retain_graph=True, allow_unused=True, materialize_grads=True)
                 for k in range(o.numel())]
         table.append([flambeau.stack([r[q] for r in rows]).reshape(*o.shape, *x.shape) for q, x in enumerate(xs)]
-                     if rows else [np_zeros(o, x) for x in xs])
+                     if rows else [x.new_zeros(*o.shape, *x.shape) for x in xs])
     return table
 
 
@@ -167,10 +160,6 @@ def by_vectors(function):
         return found
 
     return rows
-
-
-def np_zeros(o, x):
-    return flambeau.tensor(np.zeros((*o.shape, *x.shape)))
 
 
 def keys() -> list[str]:
