@@ -162,6 +162,21 @@ def test_messages_say_what_to_do():
         optim.Lion  # noqa: B018
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad", "Rprop"])
+def test_groups_may_be_empty(both, name):
+    """A program freezes the layers of a group, or fills it later."""
+    def run(lib):
+        opt = getattr(lib.optim, name)([{"params": []}], lr=0.1)
+        opt.step()
+        p = lib.nn.Parameter(lib.ones(2))
+        opt.add_param_group({"params": [p]})
+        p.grad = lib.tensor([1.0, -2.0])
+        opt.step()
+        return [p, len(opt.param_groups), sorted(opt.state_dict()["state"])]
+
+    both(run)
+
+
 def test_hooks(both):
     def run(lib):
         p = lib.nn.Parameter(lib.ones(2))

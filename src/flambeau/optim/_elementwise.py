@@ -122,12 +122,9 @@ class Elementwise(Optimizer):
         """Write the new parameters and states of a segment. numbers: 0-d arrays in the segment's dtype."""
         raise NotImplementedError
 
-    sparse_instead = ""         # what the error of a sparse gradient recommends
-
     def sparse_update(self, p: Any, g: Any, group: dict) -> None:
-        """Update a parameter by a sparse gradient."""
-        name = "Adam" if self.sparse_instead else type(self).__name__
-        refuse(name, self.sparse_instead)
+        """Update a parameter by a sparse gradient; most formulas read and write every element."""
+        refuse(type(self).__name__)
 
     def _sparse_step(self, p: Any, group: dict) -> None:
         quiet3(self.sparse_update, p, p._grad._lazy, group)
@@ -155,8 +152,7 @@ class Elementwise(Optimizer):
             with enable_grad():
                 self._step_recorded()
             return loss
-        first = self.param_groups[0]["params"][0]
-        if first._array is None and first.is_meta:
+        if self._is_on_meta():
             with no_grad():
                 self._step_on_meta()
             return loss
@@ -209,6 +205,13 @@ class Elementwise(Optimizer):
                 for k, name in enumerate(names):
                     batch.states[k].append(state[name])
         return found
+
+    def _is_on_meta(self) -> bool:
+        """Whether the parameters have no values: the first one speaks for all. Groups may be empty."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                return p._array is None and bool(p.is_meta)
+        return False
 
     def _step_on_meta(self) -> None:
         """A step of parameters without values: the states get their shapes, and the writes are counted."""
@@ -308,16 +311,32 @@ def _constants(values: tuple, dtype: Any, made: dict) -> list:
     return found
 
 
+# What `record` is made of: differentiable operators. A state is written by copy_ of the tensor that is returned.
+
+
 def decayed(p: Any, g: Any, group: dict) -> Any:
-    """The gradient with the L2 penalty's, recorded."""
-    return g + p * group["weight_decay"] if number(group["weight_decay"]) != 0 else g
+    """The gradient with the L2 penalty's; with decoupled_weight_decay p shrinks instead."""
+    decay = group["weight_decay"]
+    if number(decay) == 0:
+        return g
+    if group.get("decoupled_weight_decay"):
+        p.mul_(1 - group["lr"] * decay)
+        return g
+    return g + p * decay
 
 
 def mixed(kept: Any, new: Any, share: Any) -> Any:
-    """kept moves towards new by a share, recorded; the tensor that it became."""
+    """kept moves towards new by a share."""
     mean = kept + (new - kept) * share
     kept.copy_(mean)
     return mean
+
+
+def mixed_square(kept: Any, new: Any, keep: Any) -> Any:
+    """kept, of which a share is kept, moves towards the square of new."""
+    square = kept * keep + new * new * (1 - keep)
+    kept.copy_(square)
+    return square
 
 
 def zeros_like(p: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._elementwise import Elementwise, check, check_lr, decayed, number, refuse_modes, step_count, zeros_like
+from ._elementwise import Elementwise, check, check_lr, decayed, mixed_square, number, refuse_modes, step_count, zeros_like
 from ._segments import Segment
 
 
@@ -51,11 +51,10 @@ class Adadelta(Elementwise):
         rho, eps = group["rho"], group["eps"]
         state["step"].add_(1)
         g = decayed(p, g, group)
-        square = state["square_avg"] * rho + g * g * (1 - rho)
-        state["square_avg"].copy_(square)
+        square = mixed_square(state["square_avg"], g, rho)
         steps = state["acc_delta"].clone()
         step = (steps + eps).sqrt() / (square + eps).sqrt() * g
-        state["acc_delta"].copy_(steps * rho + step * step * (1 - rho))
+        mixed_square(state["acc_delta"], step, rho)
         p.sub_(step * group["lr"])
 
     def update(self, segment: Segment, group: dict, numbers: list) -> None:

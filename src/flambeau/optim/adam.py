@@ -9,9 +9,21 @@ import numpy as np
 
 from flambeau.core.objects import TensorBase
 
-from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
+from ._elementwise import (
+    Elementwise,
+    check,
+    check_lr,
+    decayed,
+    mixed,
+    mixed_square,
+    number,
+    refuse_modes,
+    step_count,
+    zeros_like,
+)
 from ._functional import adam  # type: ignore[attr-defined]  # noqa: F401
 from ._segments import Segment
+from ._sparse import refuse
 
 
 class Adam(Elementwise):
@@ -62,8 +74,6 @@ class Adam(Elementwise):
                                   ("decoupled_weight_decay", False)):
                 group.setdefault(name, default)
 
-    sparse_instead = ", please consider SparseAdam instead"
-
     def names(self, group: dict) -> tuple[str, ...]:
         if group["amsgrad"]:
             return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
@@ -81,20 +91,19 @@ class Adam(Elementwise):
         return (1 - beta1, beta2, 1 - beta2, math.sqrt(1 - beta2**count), group["eps"],
                 -lr / (1 - beta1**count), 1 - lr * decay if group["decoupled_weight_decay"] else decay)
 
+    def sparse_update(self, p: Any, g: Any, group: dict) -> None:
+        refuse("Adam", ", please consider SparseAdam instead")
+
     def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
-        (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+        (beta1, beta2), lr = group["betas"], group["lr"]
         step = state["step"]
         if step.requires_grad:
             raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode: it counts")
         step.add_(1)
         count = step.item()
-        if number(decay) != 0 and group["decoupled_weight_decay"]:
-            p.mul_(1 - lr * decay)
-        else:
-            g = decayed(p, g, group)
+        g = decayed(p, g, group)
         mean = mixed(state["exp_avg"], g, 1 - beta1)
-        square = state["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
-        state["exp_avg_sq"].copy_(square)
+        square = mixed_square(state["exp_avg_sq"], g, beta2)
         if group["amsgrad"]:
             largest = state["max_exp_avg_sq"].clone()
             square = largest.maximum(square)

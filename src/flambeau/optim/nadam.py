@@ -9,7 +9,18 @@ import numpy as np
 
 from flambeau.core.objects import array_of
 
-from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
+from ._elementwise import (
+    Elementwise,
+    check,
+    check_lr,
+    decayed,
+    mixed,
+    mixed_square,
+    number,
+    refuse_modes,
+    step_count,
+    zeros_like,
+)
 from ._segments import Segment
 
 
@@ -76,19 +87,15 @@ class NAdam(Elementwise):
                 1 - lr * decay if group["decoupled_weight_decay"] else decay)
 
     def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
-        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
+        lr, (beta1, beta2) = group["lr"], group["betas"]
         state["step"].add_(1)
         count = state["step"].item()
         now, after = self._momentum(group, count), self._momentum(group, count + 1)
         state["mu_product"].mul_(now)
         product = state["mu_product"].clone()
-        if decay != 0 and group["decoupled_weight_decay"]:
-            p.mul_(1 - lr * decay)
-        else:
-            g = decayed(p, g, group)
+        g = decayed(p, g, group)
         mean = mixed(state["exp_avg"], g, 1 - beta1)
-        square = state["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
-        state["exp_avg_sq"].copy_(square)
+        square = mixed_square(state["exp_avg_sq"], g, beta2)
         root = (square / (1 - beta2**count)).sqrt() + group["eps"]
         p.sub_(g * (lr * (1 - now) / (1 - product)) / root)
         p.sub_(mean * (lr * after / (1 - product * after)) / root)

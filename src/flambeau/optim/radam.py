@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
+from ._elementwise import (
+    Elementwise,
+    check,
+    check_lr,
+    decayed,
+    mixed,
+    mixed_square,
+    number,
+    refuse_modes,
+    step_count,
+    zeros_like,
+)
 from ._segments import Segment
 
 
@@ -68,16 +79,12 @@ class RAdam(Elementwise):
                 1 - lr * decay if group["decoupled_weight_decay"] else decay)
 
     def record(self, p: Any, g: Any, state: dict, group: dict) -> None:
-        lr, (beta1, beta2), decay = group["lr"], group["betas"], group["weight_decay"]
+        lr, (beta1, beta2) = group["lr"], group["betas"]
         state["step"].add_(1)
         count = state["step"].item()
-        if decay != 0 and group["decoupled_weight_decay"]:
-            p.mul_(1 - lr * decay)
-        else:
-            g = decayed(p, g, group)
+        g = decayed(p, g, group)
         mean = mixed(state["exp_avg"], g, 1 - beta1)
-        square = state["exp_avg_sq"] * beta2 + g * g * (1 - beta2)
-        state["exp_avg_sq"].copy_(square)
+        square = mixed_square(state["exp_avg_sq"], g, beta2)
         step = mean * (lr / (1 - beta1**count))
         rectified = self._rectified(beta2, count)
         if rectified != 0:

@@ -6,7 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from ._elementwise import Elementwise, check, check_lr, decayed, mixed, number, refuse_modes, step_count, zeros_like
+from ._elementwise import (
+    Elementwise,
+    check,
+    check_lr,
+    decayed,
+    mixed,
+    mixed_square,
+    number,
+    refuse_modes,
+    step_count,
+    zeros_like,
+)
 from ._segments import Segment
 
 
@@ -65,8 +76,7 @@ class RMSprop(Elementwise):
         alpha = group["alpha"]
         state["step"].add_(1)
         g = decayed(p, g, group)
-        square = state["square_avg"] * alpha + g * g * (1 - alpha)
-        state["square_avg"].copy_(square)
+        square = mixed_square(state["square_avg"], g, alpha)
         if group["centered"]:
             mean = mixed(state["grad_avg"], g, 1 - alpha)
             square = square - mean * mean
