@@ -99,6 +99,14 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return math.floor(epoch)
 
 
+def _uses_beta1(optimizer: Optimizer) -> bool:
+    """Whether the momentum to cycle is the first of the betas."""
+    if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
+        raise ValueError("`cycle_momentum` needs an optimizer with a momentum or with betas, and "
+                         f"{type(optimizer).__name__} has neither. Pass cycle_momentum=False.")
+    return "betas" in optimizer.defaults
+
+
 def _momentum_of(group: dict) -> float:
     return group["betas"][0] if "betas" in group else group["momentum"]
 
@@ -149,10 +157,7 @@ class CyclicLR(LRScheduler):
         self.scale_mode = scale_mode if scale_fn is not None else own
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError("`cycle_momentum` needs an optimizer with a momentum or with betas, and "
-                                 f"{type(optimizer).__name__} has neither. Pass cycle_momentum=False.")
-            self.use_beta1 = "betas" in optimizer.defaults
+            self.use_beta1 = _uses_beta1(optimizer)
             self.base_momentums = for_each_group(base_momentum, "base_momentum", optimizer)
             self.max_momentums = for_each_group(max_momentum, "max_momentum", optimizer)
             if last_epoch == -1:
@@ -257,10 +262,7 @@ class OneCycleLR(LRScheduler):
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
-            if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
-                raise ValueError("`cycle_momentum` needs an optimizer with a momentum or with betas, and "
-                                 f"{type(optimizer).__name__} has neither. Pass cycle_momentum=False.")
-            self.use_beta1 = "betas" in optimizer.defaults
+            self.use_beta1 = _uses_beta1(optimizer)
             if last_epoch == -1:
                 for high, low, group in zip(for_each_group(max_momentum, "max_momentum", optimizer),
                                             for_each_group(base_momentum, "base_momentum", optimizer),

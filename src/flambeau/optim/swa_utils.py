@@ -22,7 +22,7 @@ __all__ = ["AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_s
 
 def _check_decay(decay: float) -> None:
     if not 0.0 <= decay <= 1.0:
-        raise ValueError(f"Invalid decay value {decay} provided. Please provide a value in [0,1] range.")
+        raise ValueError(f"Invalid decay value {decay}: it is the share of the average that is kept, from 0 to 1.")
 
 
 def _continuous(p: Any) -> bool:
@@ -54,7 +54,7 @@ def get_swa_multi_avg_fn() -> Callable:
             if _continuous(average):
                 average.lerp_(new, share)
             else:
-                average.add_(new - average, alpha=1) if share == 1 else average.copy_(average + (new - average) * share)
+                average.copy_(new if share == 1 else average + (new - average) * share)
 
     return swa_update
 
@@ -170,10 +170,6 @@ def _cosine(t: float) -> float:
     return (1 - math.cos(math.pi * t)) / 2
 
 
-def _linear(t: float) -> float:
-    return t
-
-
 class SWALR(LRScheduler):
     """From the present rates to constant ones, in anneal_epochs steps.
 
@@ -191,7 +187,7 @@ class SWALR(LRScheduler):
         for rate, group in zip(for_each_group(swa_lr, "swa_lr", optimizer), optimizer.param_groups, strict=True):
             set_option(group, "swa_lr", rate)
         if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must by one of 'cos' or 'linear', instead got {anneal_strategy}")
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', and is {anneal_strategy!r}.")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
         self._set_anneal_func(anneal_strategy)
@@ -204,7 +200,7 @@ class SWALR(LRScheduler):
     def _share(self, step: int) -> float:
         """How much of the way is gone at a step."""
         t = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
-        return _cosine(t) if self._anneal_strategy == "cos" else _linear(t)
+        return _cosine(t) if self._anneal_strategy == "cos" else t
 
     def get_lr(self) -> list:
         self._warn_outside_step()
