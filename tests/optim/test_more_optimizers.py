@@ -55,7 +55,8 @@ def test_trajectories(both, name, resume):
 
 @pytest.mark.parametrize("name", ["lbfgs, line search", "adafactor, options"])
 def test_trajectories_in_single_precision(both, name):
-    both(lambda lib: train(lib, CASES[name], steps=2, dtype="float32"), 2e-4)
+    # the line search and the norms of Adafactor divide what nearly cancels: more than the rounding of one operator
+    both(lambda lib: train(lib, CASES[name], steps=2, dtype="float32"), 2e-5)
 
 
 @pytest.mark.parametrize("options", [{}, {"nesterov": False}, {"adjust_lr_fn": "match_rms_adamw"}, {"ns_steps": 2}],
@@ -131,7 +132,7 @@ def averaged(lib, **options):
     {"avg_fn": lambda s: s.get_ema_avg_fn(1.5)}],
     ids=["mean", "buffers", "ema", "ema one by one", "mean one by one", "ema of buffers", "both", "decay"])
 def test_averaged_model(both, options):
-    both(lambda lib: averaged(lib, **options), 1e-4)
+    both(lambda lib: averaged(lib, **options))
 
 
 @pytest.mark.parametrize("options", [{"anneal_epochs": 4}, {"anneal_epochs": 3, "anneal_strategy": "linear"},
