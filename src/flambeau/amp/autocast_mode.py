@@ -51,9 +51,13 @@ _lock = threading.Lock()
 _n_enabled = 0                                   # threads in which autocast for the CPU is on
 
 
-def _check_device(device_type: Any) -> str:
+def _check_str(device_type: Any) -> None:
     if not isinstance(device_type, str):
         raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+
+
+def _check_device(device_type: Any) -> str:
+    _check_str(device_type)
     if device_type not in _DEVICES:
         raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type, not {device_type!r}")
     return device_type
@@ -183,8 +187,7 @@ class autocast:
     """
 
     def __init__(self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
-        if not isinstance(device_type, str):
-            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        _check_str(device_type)
         if device_type not in _DEVICES:
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}': it is one of "
                                f"{', '.join(_DEVICES)}")
@@ -258,8 +261,7 @@ def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: An
         cast_inputs: None runs forward under the autocast there is; with a dtype, floating tensors are cast to it, if
             autocast is on, and forward runs with autocast off.
     """
-    if not isinstance(device_type, str):
-        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    _check_str(device_type)
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
@@ -278,8 +280,7 @@ def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: An
 
 def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Any:
     """Decorator of an autograd.Function's backward: it runs under the same autocast as forward did."""
-    if not isinstance(device_type, str):
-        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    _check_str(device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
 
