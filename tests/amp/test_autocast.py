@@ -85,20 +85,19 @@ AS_IT_IS = {
     "gaussian_nll": lambda L, F, t: F.gaussian_nll_loss(t(3), t(3), t(3)),
 }
 CASES = {**LOWER, **FLOAT32, **AS_IT_IS}
-REFUSED_MIXED = ("mv", "dot", "addmm_", "out=")
+# Errors relative to PyTorch's results: 8 bits of bfloat16, rounded after one operator or a few, are 2**-8 = 4e-3 each; 11
+# bits of float16 are 5e-4
+BFLOAT16, FLOAT16 = 0.02, 2e-3
 
 
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "float64", "mixed"])
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_pytorch(both, name, kind):
-    if kind == "mixed" and name in REFUSED_MIXED:
-        pytest.skip("not cast, and refused or not by the operator's own rules")
-
     def run(lib):
         with lib.autocast("cpu", dtype=lib.bfloat16):
             return CASES[name](lib, lib.nn.functional, positive(lib, kind))
 
-    both(run, 1e-6 if kind == "float64" else 0.02 if name in LOWER or kind in ("bfloat16", "mixed") else 1e-4)
+    both(run, 1e-6 if kind == "float64" else BFLOAT16 if name in LOWER or kind in ("bfloat16", "mixed") else 1e-5)
 
 
 @pytest.mark.parametrize("name", ["linear", "cross_entropy", "exp"])
@@ -107,7 +106,7 @@ def test_float16(both, name):
         with lib.autocast("cpu", dtype=lib.float16):
             return CASES[name](lib, lib.nn.functional, positive(lib, "float32"))
 
-    both(run, 2e-3)
+    both(run, FLOAT16)
 
 
 def net_of(lib):
@@ -116,7 +115,7 @@ def net_of(lib):
                         n.Flatten(), n.Linear(36, 10), n.LayerNorm(10), n.GELU(), n.Linear(10, 3))
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.01), ("float16", 1e-3)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", BFLOAT16 / 2), ("float16", FLOAT16 / 2)])
 def test_training(both, dtype, tolerance):
     def run(lib):
         net = net_of(lib)
@@ -149,7 +148,7 @@ def test_layers_that_compute_by_themselves(both, kind):
             first = lib.nn.Linear(4, 4)(x)              # bfloat16: the layer's own weights are float32
             return getattr(lib.nn, kind)(4, 3)(first)[0]
 
-    both(run, 0.03)
+    both(run, 1.5 * BFLOAT16)               # five steps, each of which starts from the rounded state before it
 
 
 # ------------------------------------------------------------------------------------- modes

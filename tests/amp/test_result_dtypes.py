@@ -96,9 +96,11 @@ def result(lib, call, low):
 @pytest.mark.parametrize("call", CALLS)
 def test_result_dtype(call, low):
     expected, got = result(torch, call, low), result(flambeau, call, low)
-    if expected == "refused" and low == "float16":
-        pytest.skip("PyTorch has no kernel, or mixes bfloat16 and float16")
-    assert got == expected
+    if expected == "refused":                       # PyTorch's kernel of the LSTM knows no float16: flambeau's does
+        assert (call, low) == ("L.nn.LSTM(2, 3)(b)", "float16")
+        assert got == (("float16(3, 2, 3)", ("float16(1, 2, 3)", "float16(1, 2, 3)")))
+    else:
+        assert got == expected
 
 
 def test_pinv_under_autocast_is_near_the_pseudo_inverse():
@@ -106,6 +108,7 @@ def test_pinv_under_autocast_is_near_the_pseudo_inverse():
     with flambeau.autocast("cpu"):
         found = flambeau.linalg.pinv(a)
     assert found.dtype is flambeau.bfloat16
-    flambeau.testing.assert_close(found.float(), flambeau.linalg.pinv(a), rtol=1e-2, atol=1e-2)
+    # bfloat16 has 8 bits: the result is rounded by up to 2**-8 = 4e-3 of it, the elements by less than that of the largest
+    flambeau.testing.assert_close(found.float(), flambeau.linalg.pinv(a), rtol=4e-3, atol=4e-3)
     found.float().sum().backward()
     assert a.grad.dtype is flambeau.float32
