@@ -72,8 +72,7 @@ class Bernoulli(BinaryLogits, ExponentialFamily):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         values = flambeau.arange(2, dtype=self._param.dtype, device=self._param.device)
-        values = values.view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1, *self._batch_shape)) if expand else values
+        return self._enumerated(values, expand)
 
     @property
     def _natural_params(self) -> tuple:

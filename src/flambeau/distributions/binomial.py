@@ -96,5 +96,4 @@ class Binomial(BinaryLogits, Distribution):
     def enumerate_support(self, expand: bool = True) -> Any:
         count = self._one_count("enumerate_support")
         values = flambeau.arange(1 + count, dtype=self._param.dtype, device=self._param.device)
-        values = values.view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1, *self._batch_shape)) if expand else values
+        return self._enumerated(values, expand)

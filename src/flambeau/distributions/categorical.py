@@ -84,5 +84,4 @@ class Categorical(ClassLogits, Distribution):
 
     def enumerate_support(self, expand: bool = True) -> Any:
         values = flambeau.arange(self._num_events, dtype=flambeau.int64, device=self._param.device)
-        values = values.view((-1,) + (1,) * len(self._batch_shape))
-        return values.expand((-1, *self._batch_shape)) if expand else values
+        return self._enumerated(values, expand)

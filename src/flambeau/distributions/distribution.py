@@ -143,12 +143,12 @@ class Distribution:
     @property
     def arg_constraints(self) -> dict:
         """What each parameter must satisfy: a dictionary from names to constraints."""
-        raise NotImplementedError
+        raise self._lacks("arg_constraints")
 
     @property
     def support(self) -> Any:
         """The constraint that draws satisfy."""
-        raise NotImplementedError
+        raise self._lacks("support")
 
     @property
     def mean(self) -> Any:
@@ -205,6 +205,12 @@ class Distribution:
         """
         raise self._lacks("enumerate_support()")
 
+    def _enumerated(self, values: Any, expand: bool) -> Any:
+        """What `enumerate_support` returns, of all possible events: (n,) + event_shape."""
+        n = values.shape[:1]
+        values = values.view(n + (1,) * len(self._batch_shape) + self._event_shape)
+        return values.expand(n + self._batch_shape + self._event_shape) if expand else values
+
     def entropy(self) -> Any:
         """Entropy in nats, of shape `batch_shape`."""
         raise self._lacks("entropy()")
@@ -240,7 +246,7 @@ class Distribution:
             warn_user(f"{type(self)} does not define `support`, so values are not checked. Define it, or pass "
                       "`validate_args=False`.")
             return
-        assert support is not None
+        assert support is not None, f"{type(self).__name__}.support is None: define it, or pass validate_args=False."
         valid = support.check(value.detach())
         if not _holds(valid):
             raise ValueError(
