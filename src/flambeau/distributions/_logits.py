@@ -37,9 +37,6 @@ class _Either:
         """Shape of the parameter that was given."""
         return self._param.size()
 
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._param.new(*args, **kwargs)
-
 
 class BinaryLogits(_Either):
     """A probability of success for each member of the batch, broadcast with other parameters."""
@@ -69,3 +66,49 @@ class ClassLogits(_Either):
         else:
             self._param = given / given.sum(-1, keepdim=True)
         self.__dict__[name] = self._param
+
+
+class CategoricalLogits:
+    """Probabilities of classes, kept by a `Categorical`, `_categorical`."""
+
+    _categorical: Any
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities of the classes."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Any:
+        """Log-probabilities of the classes."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        """Shape of the parameter that was given."""
+        return self._categorical.param_shape
+
+    @property
+    def _param(self) -> Any:
+        return self._categorical._param
+
+
+class RelaxedLogits:
+    """Probabilities and temperature of a relaxed distribution, kept by its base, `base_dist`."""
+
+    base_dist: Any
+
+    @property
+    def temperature(self) -> Any:
+        """The temperature that was given."""
+        return self.base_dist.temperature
+
+    @property
+    def logits(self) -> Any:
+        """Log-odds, or log-probabilities, of the events."""
+        return self.base_dist.logits
+
+    @property
+    def probs(self) -> Any:
+        """Probabilities of the events."""
+        return self.base_dist.probs

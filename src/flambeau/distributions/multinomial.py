@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import flambeau
-from flambeau.core.size import Size
 
 from . import constraints
+from ._logits import CategoricalLogits
 from .binomial import Binomial
 from .categorical import Categorical
 from .distribution import Distribution
@@ -17,7 +17,7 @@ from .utils import broadcast_all
 __all__ = ["Multinomial"]
 
 
-class Multinomial(Distribution):
+class Multinomial(CategoricalLogits, Distribution):
     """The multinomial distribution: how often each of K categories comes in `total_count` independent draws.
 
     Probability p(x) = n! / prod x_k! * prod p_k**x_k, sum x_k = n = total_count.
@@ -60,24 +60,6 @@ class Multinomial(Distribution):
         return constraints.multinomial(self.total_count)
 
     @property
-    def probs(self) -> Any:
-        """Probabilities of the categories."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        """Log-probabilities of the categories."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        """Shape of the parameter that was given."""
-        return self._categorical.param_shape
-
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._categorical._new(*args, **kwargs)
-
-    @property
     def mean(self) -> Any:
         return self.probs * self.total_count
 
@@ -100,8 +82,8 @@ class Multinomial(Distribution):
 
     def entropy(self) -> Any:
         # E[log x_k!] needs only the marginal of x_k, which is binomial.
-        n = flambeau.tensor(float(self.total_count), dtype=self.probs.dtype)
-        marginals = Binomial(self.total_count, probs=self.probs)
+        n = self.total_count
+        marginals = Binomial(n, probs=self.probs)
         counts = marginals.enumerate_support(expand=False)[1:]
         expected = (marginals.log_prob(counts).exp() * (counts + 1).lgamma()).sum([0, -1])
-        return n * self._categorical.entropy() - (n + 1).lgamma() + expected
+        return n * self._categorical.entropy() - math.lgamma(n + 1) + expected

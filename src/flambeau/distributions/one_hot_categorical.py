@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau
-from flambeau.core.size import Size
 from flambeau.nn.functional import one_hot
 
 from . import constraints
+from ._logits import CategoricalLogits
 from .categorical import Categorical
 from .distribution import Distribution
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
-class OneHotCategorical(Distribution):
+class OneHotCategorical(CategoricalLogits, Distribution):
     """A choice among K classes, as a vector with a 1 at the chosen one.
 
     Probability: probs[k], for x the k-th unit vector.
@@ -45,28 +45,6 @@ class OneHotCategorical(Distribution):
         new._categorical = self._categorical.expand(new.batch_shape)
         return new
 
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._categorical._new(*args, **kwargs)
-
-    @property
-    def _param(self) -> Any:
-        return self._categorical._param
-
-    @property
-    def probs(self) -> Any:
-        """Probabilities of the classes."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Any:
-        """Log-probabilities of the classes."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        """Shape of the parameter that was given."""
-        return self._categorical.param_shape
-
     def _vector(self, index: Any) -> Any:
         return one_hot(index, self._event_shape[0]).to(self.probs)
 
@@ -94,10 +72,8 @@ class OneHotCategorical(Distribution):
         return self._categorical.entropy()
 
     def enumerate_support(self, expand: bool = True) -> Any:
-        n = self._event_shape[0]
-        values = flambeau.eye(n, dtype=self._param.dtype, device=self._param.device)
-        values = values.view((n, *(1,) * len(self._batch_shape), n))
-        return values.expand((n, *self._batch_shape, n)) if expand else values
+        values = flambeau.eye(self._event_shape[0], dtype=self._param.dtype, device=self._param.device)
+        return self._enumerated(values, expand)
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):

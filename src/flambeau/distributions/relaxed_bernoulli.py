@@ -7,7 +7,7 @@ from typing import Any
 import flambeau
 
 from . import constraints
-from ._logits import BinaryLogits
+from ._logits import BinaryLogits, RelaxedLogits
 from .distribution import Distribution
 from .transformed_distribution import TransformedDistribution
 from .transforms import SigmoidTransform
@@ -62,7 +62,7 @@ class LogitRelaxedBernoulli(BinaryLogits, Distribution):
         return self.temperature.log() + difference - 2 * difference.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(RelaxedLogits, TransformedDistribution):
     """Numbers in (0, 1) that approach Bernoulli draws as the temperature falls to 0, with gradients.
 
     Args:
@@ -89,18 +89,3 @@ class RelaxedBernoulli(TransformedDistribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return super().expand(batch_shape, _instance=self._get_checked_instance(RelaxedBernoulli, _instance))
-
-    @property
-    def temperature(self) -> Any:
-        """The temperature that was given."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        """Log-odds of 1."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        """Probabilities of 1."""
-        return self.base_dist.probs

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import flambeau
-from flambeau.core.size import Size
 
 from . import constraints
+from ._logits import CategoricalLogits, RelaxedLogits
 from .categorical import Categorical
 from .distribution import Distribution
 from .transformed_distribution import TransformedDistribution
@@ -18,7 +18,7 @@ from .utils import broadcast_all, clamp_probs
 __all__ = ["ExpRelaxedCategorical", "RelaxedOneHotCategorical"]
 
 
-class ExpRelaxedCategorical(Distribution):
+class ExpRelaxedCategorical(CategoricalLogits, Distribution):
     """The logarithm of a `RelaxedOneHotCategorical` draw: log-softmax of (logits + Gumbel noise) / temperature.
 
     Density, with K classes and temperature t: (K - 1)! t^(K - 1) times the product over k of
@@ -54,24 +54,6 @@ class ExpRelaxedCategorical(Distribution):
         new._categorical = self._categorical.expand(new.batch_shape)
         return new
 
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._categorical._new(*args, **kwargs)
-
-    @property
-    def param_shape(self) -> Size:
-        """Shape of the parameter that was given."""
-        return self._categorical.param_shape
-
-    @property
-    def logits(self) -> Any:
-        """Log-probabilities of the classes."""
-        return self._categorical.logits
-
-    @property
-    def probs(self) -> Any:
-        """Probabilities of the classes."""
-        return self._categorical.probs
-
     def rsample(self, sample_shape: Any = ()) -> Any:
         logits = self.logits
         uniform = clamp_probs(flambeau.rand(self._extended_shape(sample_shape), dtype=logits.dtype,
@@ -89,7 +71,7 @@ class ExpRelaxedCategorical(Distribution):
         return (logits - value.mul(self.temperature)).log_softmax(-1).sum(-1) + constant
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(RelaxedLogits, TransformedDistribution):
     """Points of a simplex that approach one-hot draws as the temperature falls to 0, with gradients.
 
     Args:
@@ -116,18 +98,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         return super().expand(batch_shape, _instance=self._get_checked_instance(RelaxedOneHotCategorical, _instance))
-
-    @property
-    def temperature(self) -> Any:
-        """The temperature that was given."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        """Log-probabilities of the classes."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        """Probabilities of the classes."""
-        return self.base_dist.probs
