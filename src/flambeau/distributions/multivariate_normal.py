@@ -8,14 +8,15 @@ from typing import Any
 import flambeau
 
 from . import constraints
-from ._linear_algebra import apply, half_log_det, mahalanobis, precision_to_scale_tril
+from ._covariance import Covariance, one_matrix, to_scale_tril
+from ._linear_algebra import apply, half_log_det, mahalanobis
 from .distribution import Distribution
-from .utils import _standard_normal, lazy_property
+from .utils import _standard_normal
 
 __all__ = ["MultivariateNormal"]
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(Covariance, Distribution):
     """Normal distribution of vectors, of mean `loc` and any covariance S.
 
     Density: exp(-(x - loc)^T S^-1 (x - loc) / 2) / sqrt(det(2 pi S)), for x in R^n.
@@ -53,16 +54,8 @@ class MultivariateNormal(Distribution):
                  validate_args: bool | None = None) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional: its last dimension is the event.")
-        given = {name: matrix for name, matrix in (
-            ("covariance_matrix", covariance_matrix), ("precision_matrix", precision_matrix),
-            ("scale_tril", scale_tril)) if matrix is not None}
-        if len(given) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified, got "
-                             f"{', '.join(given) or 'none'}.")
-        ((name, matrix),) = given.items()
-        if matrix.dim() < 2:
-            raise ValueError(f"{name} must be at least two-dimensional, with optional leading batch dimensions, got "
-                             f"shape {tuple(matrix.shape)}.")
+        name, matrix = one_matrix(ValueError, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix,
+                                  scale_tril=scale_tril)
         event_shape = loc.shape[-1:]
         if matrix.shape[-2:] != event_shape * 2:
             raise ValueError(f"{name} must end in the shape {tuple(event_shape * 2)}, for loc has the shape "
@@ -71,36 +64,13 @@ class MultivariateNormal(Distribution):
         self.loc = loc.expand(batch_shape + event_shape)
         self.__dict__[name] = matrix.expand(batch_shape + event_shape * 2)
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = flambeau.linalg.cholesky(matrix)
-        else:
-            self._unbroadcasted_scale_tril = precision_to_scale_tril(matrix)
+        self._unbroadcasted_scale_tril = to_scale_tril(name, matrix)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._expanded(MultivariateNormal, batch_shape, _instance, loc=1, covariance_matrix=2,
                              precision_matrix=2, scale_tril=2)
         new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
         return new
-
-    def _of_batch(self, matrix: Any) -> Any:
-        return matrix.expand(self._batch_shape + self._event_shape * 2)
-
-    @lazy_property
-    def scale_tril(self) -> Any:
-        """L, (..., n, n)."""
-        return self._of_batch(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Any:
-        """L L^T, (..., n, n)."""
-        return self._of_batch(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Any:
-        """(L L^T)^-1, (..., n, n)."""
-        return self._of_batch(flambeau.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Any:

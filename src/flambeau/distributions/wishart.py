@@ -10,10 +10,10 @@ from flambeau.core.origin import warn_user
 from flambeau.core.size import Size
 
 from . import constraints
-from ._linear_algebra import half_log_det, precision_to_scale_tril
+from ._covariance import Covariance, one_matrix, to_scale_tril
+from ._linear_algebra import half_log_det
 from .chi2 import Chi2
 from .exp_family import ExponentialFamily
-from .utils import lazy_property
 
 __all__ = ["Wishart"]
 
@@ -25,7 +25,7 @@ def _multi_digamma(x: Any, p: int) -> Any:
     return (x.unsqueeze(-1) - flambeau.arange(p, dtype=x.dtype, device=x.device) / 2).digamma().sum(-1)
 
 
-class Wishart(ExponentialFamily):
+class Wishart(Covariance, ExponentialFamily):
     """The Wishart distribution of positive definite matrices: the sum of x x^T over `df` normal vectors x ~ N(0, V).
 
     Density p(X) = |X|**((n - p - 1)/2) * exp(-tr(V^-1 X) / 2) / (2**(n p/2) |V|**(n/2) Gamma_p(n/2)), X positive definite
@@ -58,17 +58,8 @@ class Wishart(ExponentialFamily):
 
     def __init__(self, df: Any, covariance_matrix: Any = None, precision_matrix: Any = None, scale_tril: Any = None,
                  validate_args: bool | None = None) -> None:
-        matrices = {"covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix,
-                    "scale_tril": scale_tril}
-        given = [name for name, matrix in matrices.items() if matrix is not None]
-        if len(given) != 1:
-            raise AssertionError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified, got "
-                                 f"{' and '.join(given) or 'none'}.")
-        (name,) = given
-        matrix = matrices[name]
-        if matrix.dim() < 2:
-            raise ValueError(f"scale_tril must be at least two-dimensional, with optional leading batch dimensions: {name} "
-                             f"has shape {tuple(matrix.shape)}.")
+        name, matrix = one_matrix(AssertionError, covariance_matrix=covariance_matrix,
+                                  precision_matrix=precision_matrix, scale_tril=scale_tril)
         if isinstance(df, flambeau.Tensor):
             batch_shape = flambeau.broadcast_shapes(matrix.shape[:-2], df.shape)
             self.df = df.expand(batch_shape)
@@ -84,9 +75,7 @@ class Wishart(ExponentialFamily):
                       f"df={df}, ndim={p}.")
         setattr(self, name, matrix.expand(batch_shape + (-1, -1)))
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
-        self._unbroadcasted_scale_tril = (
-            matrix if name == "scale_tril"
-            else flambeau.linalg.cholesky(matrix) if name == "covariance_matrix" else precision_to_scale_tril(matrix))
+        self._unbroadcasted_scale_tril = to_scale_tril(name, matrix)
         below = flambeau.arange(p, dtype=self.df.dtype, device=self.df.device)
         self._dist_chi2 = Chi2((self.df.unsqueeze(-1) - below).expand(batch_shape + (p,)))
 
@@ -100,24 +89,6 @@ class Wishart(ExponentialFamily):
                              _unbroadcasted_scale_tril=2)
         new._dist_chi2 = self._dist_chi2.expand((*batch_shape, self._event_shape[-1]))
         return new
-
-    @lazy_property
-    def scale_tril(self) -> Any:
-        """The lower Cholesky factor of V."""
-        return self._unbroadcasted_scale_tril.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def covariance_matrix(self) -> Any:
-        """V."""
-        factor = self._unbroadcasted_scale_tril
-        return (factor @ factor.mT).expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def precision_matrix(self) -> Any:
-        """The inverse of V."""
-        factor = self._unbroadcasted_scale_tril
-        identity = flambeau.eye(self._event_shape[-1], dtype=factor.dtype, device=factor.device)
-        return flambeau.cholesky_solve(identity, factor).expand(self._batch_shape + self._event_shape)
 
     @property
     def _df_of_matrices(self) -> Any:
