@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import flambeau
@@ -71,24 +72,19 @@ class MixtureSameFamilyConstraint(Constraint):
         return f"{type(self).__name__}({self.base_constraint!r})"
 
 
-class _Cat(Constraint):
-    """Constraints side by side along dimension `dim`: the k-th holds for a slice of length `lengths[k]`.
+class _SideBySide(Constraint):
+    """Constraints of slices along dimension `dim`."""
 
-    Args:
-        cseq: the constraints.
-        dim: the dimension that is cut, of each constraint's slice.
-        lengths: 1 each when None.
-    """
-
-    def __init__(self, cseq: Sequence, dim: int = 0, lengths: Sequence[int] | None = None) -> None:
+    def __init__(self, cseq: Sequence, dim: int) -> None:
         self.cseq = list(cseq)
         if not all(isinstance(c, Constraint) for c in self.cseq):
-            raise AssertionError(f"cat() takes constraints, got {self.cseq}.")
-        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
-        if len(self.lengths) != len(self.cseq):
-            raise AssertionError(f"cat() got {len(self.cseq)} constraints and {len(self.lengths)} lengths.")
+            raise AssertionError(f"{self._called()} takes constraints, got {self.cseq}.")
         self.dim = dim
         super().__init__()
+
+    def _called(self) -> str:
+        """What a program calls to make one."""
+        return f"{type(self).__name__[1:].lower()}()"
 
     @property
     def is_discrete(self) -> bool:  # type: ignore[override]
@@ -98,38 +94,52 @@ class _Cat(Constraint):
     def event_dim(self) -> int:  # type: ignore[override]
         return max(c.event_dim for c in self.cseq)
 
-    def check(self, value: Any) -> Any:
+    def _slices(self, value: Any) -> list:
+        raise NotImplementedError
+
+    def _checks(self, value: Any) -> list:
         if not -value.dim() <= self.dim < value.dim():
-            raise AssertionError(f"cat() is along dimension {self.dim}, the value has {value.dim()}.")
-        start = 0
-        checks = []
-        for constraint, length in zip(self.cseq, self.lengths, strict=True):
-            checks.append(constraint.check(value.narrow(self.dim, start, length)))
-            start += length
-        return flambeau.cat(checks, self.dim)
+            raise AssertionError(f"{self._called()} is along dimension {self.dim}, the value has {value.dim()}.")
+        # PyTorch's stack() leaves further slices untested, as ours does.
+        return [c.check(part) for c, part in zip(self.cseq, self._slices(value), strict=False)]
 
 
-class _Stack(Constraint):
+class _Cat(_SideBySide):
+    """Constraints side by side along dimension `dim`: the k-th holds for a slice of length `lengths[k]`.
+
+    Args:
+        cseq: the constraints.
+        dim: the dimension that is cut, of each constraint's slice.
+        lengths: 1 each when None.
+    """
+
+    def __init__(self, cseq: Sequence, dim: int = 0, lengths: Sequence[int] | None = None) -> None:
+        super().__init__(cseq, dim)
+        self.lengths = [1] * len(self.cseq) if lengths is None else list(lengths)
+        if len(self.lengths) != len(self.cseq):
+            raise AssertionError(f"cat() got {len(self.cseq)} constraints and {len(self.lengths)} lengths.")
+
+    def _slices(self, value: Any) -> list:
+        starts = accumulate(self.lengths, initial=0)
+        return [value.narrow(self.dim, start, length) for start, length in zip(starts, self.lengths, strict=False)]
+
+    def check(self, value: Any) -> Any:
+        return flambeau.cat(self._checks(value), self.dim)
+
+
+class _Stack(_SideBySide):
     """One constraint for each index of dimension `dim`."""
 
     def __init__(self, cseq: Sequence, dim: int = 0) -> None:
-        self.cseq = list(cseq)
-        if not all(isinstance(c, Constraint) for c in self.cseq):
-            raise AssertionError(f"stack() takes constraints, got {self.cseq}.")
-        self.dim = dim
-        super().__init__()
-
-    @property
-    def is_discrete(self) -> bool:  # type: ignore[override]
-        return any(c.is_discrete for c in self.cseq)
+        super().__init__(cseq, dim)
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]
-        inner = max(c.event_dim for c in self.cseq)
+        inner = super().event_dim
         return inner + 1 if self.dim + inner < 0 else inner
 
+    def _slices(self, value: Any) -> list:
+        return list(value.unbind(self.dim))
+
     def check(self, value: Any) -> Any:
-        if not -value.dim() <= self.dim < value.dim():
-            raise AssertionError(f"stack() is along dimension {self.dim}, the value has {value.dim()}.")
-        slices = [value.select(self.dim, i) for i in range(value.size(self.dim))]
-        return flambeau.stack([c.check(v) for v, c in zip(slices, self.cseq, strict=False)], self.dim)
+        return flambeau.stack(self._checks(value), self.dim)
