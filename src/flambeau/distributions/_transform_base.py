@@ -6,6 +6,12 @@ import weakref
 from typing import Any
 
 
+def at_least(shape: Any, n: int) -> None:
+    """Raise ValueError unless the shape has n dimensions or more."""
+    if len(shape) < n:
+        raise ValueError(f"Too few dimensions on input: expected {n} or more, got shape {tuple(shape)}.")
+
+
 class Transform:
     """A differentiable map between sets of tensors, with the logarithm of its volume change.
 

@@ -11,7 +11,7 @@ import flambeau
 from flambeau.core.size import Size
 
 from . import constraints
-from ._transform_base import Transform
+from ._transform_base import Transform, at_least
 from .utils import _sum_rightmost
 
 
@@ -148,18 +148,12 @@ class IndependentTransform(Transform):
     def sign(self) -> Any:
         return self.base_transform.sign
 
-    @staticmethod
-    def _need(x: Any, constraint: Any) -> None:
-        if x.dim() < constraint.event_dim:
-            raise ValueError(f"Too few dimensions on input: expected {constraint.event_dim} or more, got shape "
-                             f"{tuple(x.shape)}.")
-
     def _call(self, x: Any) -> Any:
-        self._need(x, self.domain)
+        at_least(x.shape, self.domain.event_dim)
         return self.base_transform(x)
 
     def _inverse(self, y: Any) -> Any:
-        self._need(y, self.codomain)
+        at_least(y.shape, self.codomain.event_dim)
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:
@@ -309,8 +303,7 @@ class CatTransform(_SideBySide):
 
     def _slices(self, x: Any) -> list:
         self._need(x, self.length, "length")
-        starts = [sum(self.lengths[:i]) for i in range(len(self.lengths))]
-        return [x.narrow(self.dim, start, length) for start, length in zip(starts, self.lengths, strict=True)]
+        return list(x.split(self.lengths, self.dim))
 
     def _join(self, parts: list) -> Any:
         return flambeau.cat(parts, dim=self.dim)

@@ -15,10 +15,15 @@ from .utils import _Number, broadcast_all
 LOG_2 = math.log(2.0)
 
 
+def _inside_unit(y: Any) -> Any:
+    """Values of [0, 1] kept strictly inside."""
+    info = flambeau.finfo(y.dtype)
+    return y.clamp(min=info.tiny, max=1.0 - info.eps)
+
+
 def clipped_sigmoid(x: Any) -> Any:
     """The logistic function, kept strictly inside (0, 1) however large x is."""
-    info = flambeau.finfo(x.dtype)
-    return x.sigmoid().clamp(min=info.tiny, max=1.0 - info.eps)
+    return _inside_unit(x.sigmoid())
 
 
 class _Parameterless(Transform):
@@ -68,8 +73,7 @@ class SigmoidTransform(_Parameterless):
         return clipped_sigmoid(x)
 
     def _inverse(self, y: Any) -> Any:
-        info = flambeau.finfo(y.dtype)
-        y = y.clamp(min=info.tiny, max=1.0 - info.eps)
+        y = _inside_unit(y)
         return y.log() - (-y).log1p()
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Any:

@@ -9,14 +9,9 @@ import flambeau
 from flambeau.nn.functional import logsigmoid, pad, softplus
 
 from . import constraints
-from ._transform_base import Transform
+from ._transform_base import Transform, at_least
 from ._transform_scalars import LOG_2, _Parameterless, clipped_sigmoid
 from .utils import tril_matrix_to_vec, vec_to_tril_matrix
-
-
-def _at_least(shape: Any, n: int) -> None:
-    if len(shape) < n:
-        raise ValueError(f"Too few dimensions on input: expected {n} or more, got shape {tuple(shape)}.")
 
 
 def _remaining(y: Any) -> Any:
@@ -42,7 +37,7 @@ class SoftmaxTransform(_Parameterless):
         return y.log()
 
     def forward_shape(self, shape: Any) -> Any:
-        _at_least(shape, 1)
+        at_least(shape, 1)
         return shape
 
     inverse_shape = forward_shape
@@ -85,11 +80,11 @@ class StickBreakingTransform(_Parameterless):
         return (-x + logsigmoid(x) + y[..., :-1].log()).sum(-1)
 
     def forward_shape(self, shape: Any) -> Any:
-        _at_least(shape, 1)
+        at_least(shape, 1)
         return shape[:-1] + (shape[-1] + 1,)
 
     def inverse_shape(self, shape: Any) -> Any:
-        _at_least(shape, 1)
+        at_least(shape, 1)
         return shape[:-1] + (shape[-1] - 1,)
 
 
@@ -169,7 +164,7 @@ class CorrCholeskyTransform(Transform):
         return of_rows + of_tanh
 
     def forward_shape(self, shape: Any) -> Any:
-        _at_least(shape, 1)
+        at_least(shape, 1)
         n = shape[-1]
         d = round(0.5 + math.sqrt(0.25 + 2 * n))
         if d * (d - 1) // 2 != n:
@@ -177,7 +172,7 @@ class CorrCholeskyTransform(Transform):
         return shape[:-1] + (d, d)
 
     def inverse_shape(self, shape: Any) -> Any:
-        _at_least(shape, 2)
+        at_least(shape, 2)
         if shape[-2] != shape[-1]:
             raise ValueError(f"Input is not square: its shape is {tuple(shape)}.")
         return shape[:-2] + (shape[-1] * (shape[-1] - 1) // 2,)
