@@ -43,8 +43,7 @@ class ConstraintRegistry:
         if isinstance(constraint, constraints.Constraint):
             constraint = type(constraint)
         if not (isinstance(constraint, type) and issubclass(constraint, constraints.Constraint)):
-            raise TypeError("register() takes a Constraint, or a subclass of it, not "
-                            f"{constraint!r}.")
+            raise TypeError(f"register() takes a Constraint, or a subclass of it, not {constraint!r}.")
         self._registry[constraint] = factory
         return factory
 
@@ -56,9 +55,9 @@ class ConstraintRegistry:
         """
         factory = self._registry.get(type(constraint))
         if factory is None:
-            name = "biject_to" if self is biject_to else "transform_to"
-            raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints: {name}({constraint!r}) "
-                                      f"has no transform; {name}.register() adds one.")
+            raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints: no transform onto "
+                                      f"{constraint!r} is known here. Add one with register(), of biject_to or "
+                                      "transform_to, whichever was called.")
         return factory(constraint)
 
 
