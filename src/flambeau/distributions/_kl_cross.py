@@ -22,6 +22,7 @@ from typing import Any
 import flambeau
 
 from ._kl_registry import register_kl
+from ._kl_same import infinite_where
 from .bernoulli import Bernoulli
 from .beta import Beta
 from .binomial import Binomial
@@ -114,7 +115,7 @@ def _register(p_type: type, q_type: type, cross: Callable, excluded: Callable | 
     @register_kl(p_type, q_type)
     def divergence(p: Any, q: Any) -> Any:
         value = cross(p, q, p_type) - p.entropy()
-        return value if excluded is None else flambeau.where(excluded(p, q), math.inf, value)
+        return value if excluded is None else infinite_where(excluded(p, q), value)
 
 
 def _starts_below_zero(p: Any, q: Any) -> Any:
@@ -188,17 +189,17 @@ def _uniform_beta(p: Any, q: Any) -> Any:
     a, b = q.concentration1, q.concentration0
     cross = a.lgamma() + b.lgamma() - (a + b).lgamma() - (a - 1) * _mean_of_log(p.low, p.high) \
         - (b - 1) * _mean_of_log(1 - p.high, 1 - p.low)
-    return flambeau.where(_leaves_unit_interval(p, q), math.inf, cross - p.entropy())
+    return infinite_where(_leaves_unit_interval(p, q), cross - p.entropy())
 
 
 @register_kl(Uniform, Pareto)
 def _uniform_pareto(p: Any, q: Any) -> Any:
     cross = (q.alpha + 1) * _mean_of_log(p.low, p.high) - q.alpha.log() - q.alpha * q.scale.log()
-    return flambeau.where(p.low < q.scale, math.inf, cross - p.entropy())
+    return infinite_where(p.low < q.scale, cross - p.entropy())
 
 
 def _infinite(p: Any, q: Any) -> Any:
-    return flambeau.full(p.batch_shape, math.inf, dtype=p.mean.dtype, device=p.mean.device)
+    return flambeau.full_like(p.mean, math.inf)
 
 
 for _p, _excluding in (     # p always gives probability to what these exclude

@@ -36,13 +36,13 @@ from .uniform import Uniform
 from .utils import _sum_rightmost, euler_constant
 
 
-def _infinite_where(excluded: Any, value: Any) -> Any:
+def infinite_where(excluded: Any, value: Any) -> Any:
     return flambeau.where(excluded, math.inf, value)
 
 
 def _expected(probs: Any, log_ratio: Any, excluded: Any) -> Any:
     """probs * log_ratio for one outcome: 0 where p never gives it, else inf where q excludes it."""
-    return flambeau.where(probs == 0, 0.0, _infinite_where(excluded, probs * log_ratio))
+    return flambeau.where(probs == 0, 0.0, infinite_where(excluded, probs * log_ratio))
 
 
 @register_kl(Bernoulli, Bernoulli)
@@ -59,7 +59,7 @@ def _binomial(p: Any, q: Any) -> Any:
         raise NotImplementedError("KL between Binomials where q.total_count > p.total_count is not implemented: it has "
                                   "no closed form.")
     of_one = p.probs * (p.logits - q.logits) + (-p.probs).log1p() - (-q.probs).log1p()
-    return _infinite_where(p.total_count > q.total_count, p.total_count * of_one)
+    return infinite_where(p.total_count > q.total_count, p.total_count * of_one)
 
 
 @register_kl(Categorical, Categorical)
@@ -155,13 +155,13 @@ def _half_normal(p: Any, q: Any) -> Any:
 def _pareto(p: Any, q: Any) -> Any:
     ratio = q.alpha / p.alpha
     value = q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
-    return _infinite_where(p.scale < q.scale, value)
+    return infinite_where(p.scale < q.scale, value)
 
 
 @register_kl(Uniform, Uniform)
 def _uniform(p: Any, q: Any) -> Any:
     value = ((q.high - q.low) / (p.high - p.low)).log()
-    return _infinite_where((q.low > p.low) | (q.high < p.high), value)
+    return infinite_where((q.low > p.low) | (q.high < p.high), value)
 
 
 @register_kl(Independent, Independent)

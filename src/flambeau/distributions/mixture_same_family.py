@@ -99,7 +99,7 @@ class MixtureSameFamily(Distribution):
     def variance(self) -> Any:
         """The mean of the variances and the variance of the means."""
         means = self._component_distribution.mean
-        centre = self.mean.unsqueeze(-1 - self._event_ndims)
+        centre = self._for_components(self._average(means))
         return self._average(self._component_distribution.variance) + self._average((means - centre).square())
 
     def _for_components(self, value: Any) -> Any:

@@ -45,7 +45,7 @@ def broadcast_all(*values: Any) -> tuple:
     if numbers:
         options: dict = {"dtype": flambeau.get_default_dtype()} if first is None else \
             {"dtype": first.dtype, "device": first.device}
-        values = tuple(v if is_tensor_like(v) else flambeau.tensor(v, **options) for v in values)
+        values = tuple(flambeau.tensor(v, **options) if isinstance(v, _Number) else v for v in values)
     return tuple(flambeau.broadcast_tensors(*values))
 
 
