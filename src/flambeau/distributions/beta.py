@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau
-from flambeau.core.size import Size
 
 from . import constraints
 from .dirichlet import Dirichlet
@@ -71,7 +70,7 @@ class Beta(ExponentialFamily):
         return self.concentration1 * self.concentration0 / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return self._dirichlet.rsample(Size(sample_shape)).select(-1, 0)
+        return self._dirichlet.rsample(sample_shape).select(-1, 0)
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

@@ -45,6 +45,7 @@ class ContinuousBernoulli(BinaryLogits, ExponentialFamily):
                  validate_args: bool | None = None) -> None:
         self._set(probs, logits)
         if probs is not None:
+            # As in PyTorch: without the argument, values out of range are moved into it with the others.
             if validate_args is not None and not constraints.unit_interval.check(self.probs).all():
                 raise ValueError("ContinuousBernoulli: The parameter probs has invalid values, outside [0, 1]:\n"
                                  f"{self.probs}")
@@ -91,10 +92,6 @@ class ContinuousBernoulli(BinaryLogits, ExponentialFamily):
         value = p * (p - 1.0) / (1.0 - 2.0 * p).pow(2) + 1.0 / ((-p).log1p() - p.log()).pow(2)
         square = (self.probs - 0.5).pow(2)
         return flambeau.where(stable, value, 1.0 / 12.0 - (1.0 / 15.0 - 128.0 / 945.0 * square) * square)
-
-    @property
-    def stddev(self) -> Any:
-        return self.variance.sqrt()
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         p = self.probs

@@ -38,12 +38,9 @@ class Gumbel(TransformedDistribution):
         info = flambeau.finfo(self.loc.dtype)
         base = Uniform(flambeau.full_like(self.loc, info.tiny), flambeau.full_like(self.loc, 1 - info.eps),
                        validate_args=validate_args)
-        super().__init__(base, self._parts(), validate_args=validate_args)
-
-    def _parts(self) -> list:
-        """loc - scale * log(-log(u))."""
-        return [ExpTransform().inv, AffineTransform(loc=0, scale=-flambeau.ones_like(self.scale)), ExpTransform().inv,
-                AffineTransform(loc=self.loc, scale=-self.scale)]
+        parts = [ExpTransform().inv, AffineTransform(loc=0, scale=-flambeau.ones_like(self.scale)), ExpTransform().inv,
+                 AffineTransform(loc=self.loc, scale=-self.scale)]      # loc - scale * log(-log(u))
+        super().__init__(base, parts, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         new = self._get_checked_instance(Gumbel, _instance)
