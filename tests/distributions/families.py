@@ -7,6 +7,7 @@ import warnings
 from functools import partial
 
 import numpy as np
+import pytest
 import torch
 
 import flambeau
@@ -132,6 +133,7 @@ CASES = {
     "exponential": Case("Exponential", [[0.5], [3.0]], rate=[0.7, 2.0, 5.0]),
     "fishersnedecor": Case("FisherSnedecor", [[0.5], [3.0]], df1=[1.5, 3.0, 8.0], df2=[1.0, 3.0, 9.0]),
     "gamma": Case("Gamma", [[0.5], [3.0]], concentration=[0.3, 1.0, 2.5, 30.0], rate=[0.7, 2.0, 1.0, 5.0]),
+    # PyTorch's takes float32 only.
     "generalized_pareto": Case("GeneralizedPareto", [[1.2], [1.9]], dtype="float32", loc=1.0,
                                scale=[2.0, 1.0, 2.0, 3.0, 1.0], concentration=[-0.5, 0.0, 0.3, 1.5, -1.0]),
     "geometric": Case("Geometric", [[0.0], [3.0]], probs=[0.1, 0.5, 0.9]),
@@ -158,7 +160,6 @@ CASES = {
 }
 
 BESSEL = {"von_mises"}      # PyTorch's Bessel functions have seven digits
-# PyTorch's generalised Pareto takes float32 only.
 
 
 def numbers(x):
@@ -177,6 +178,14 @@ def outcome(call):
         return call(), None
     except Exception as error:  # noqa: BLE001
         return None, type(error)
+
+
+def refused_alike(call, words):
+    """call(t) raises the same class in both libraries, and says `words`."""
+    with pytest.raises(Exception, match=words) as theirs:
+        call(torch)
+    with pytest.raises(theirs.type, match=words):
+        call(flambeau)
 
 
 def gradients(t, value, inputs):
