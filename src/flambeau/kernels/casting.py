@@ -19,7 +19,7 @@ import numpy as np
 
 from .layout import empty_like
 
-__all__ = ["BFLOAT16", "cast", "converted", "set_discard_hook"]
+__all__ = ["BFLOAT16", "cast", "converted", "set_discard_hook", "widen"]
 
 BFLOAT16: np.dtype = np.dtype(ml_dtypes.bfloat16)
 
@@ -67,6 +67,13 @@ def cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if exception is None:
         return converted(array, dtype)
     return exception(array, dtype)
+
+
+def widen(dtype: np.dtype) -> np.dtype:
+    """The dtype to compute in: float32 for the two-byte floats, which BLAS does not know, else dtype."""
+    if dtype.itemsize == 2 and dtype.kind not in "iu":      # float16 has kind "f", ml_dtypes' bfloat16 has "V"
+        return _FLOAT32
+    return dtype
 
 
 def converted(array: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -25,6 +25,7 @@ from math import prod
 
 import numpy as np
 
+from flambeau.kernels.casting import widen
 from flambeau.kernels.depthwise import depthwise, depthwise_grad_input, depthwise_grad_weight
 
 __all__ = [
@@ -61,13 +62,6 @@ def _tuple(value: Ints, n: int) -> tuple[int, ...]:
     raise RuntimeError(
         f"convolution over {n} spatial dimensions needs an int or {n} values, got {len(value)}: {list(value)}"
     )
-
-
-def _widen(dtype: np.dtype) -> np.dtype:
-    """The dtype that computes for `dtype`: float32 for the two-byte floats, which BLAS does not know."""
-    if dtype.itemsize == 2 and dtype.kind not in "iu":  # float16 has kind "f", ml_dtypes' bfloat16 has "V"
-        return np.dtype(np.float32)
-    return dtype
 
 
 def conv_output_size(
@@ -173,7 +167,7 @@ def _correlate(
     """Cross-correlation with its own padding on either side; the result's spatial shape is given as `out`."""
     kernel = w.shape[2:]
     n, c, o = x.shape[0], x.shape[1], w.shape[0]
-    dtype = _widen(x.dtype)
+    dtype = widen(x.dtype)
     positions, taps = prod(out), prod(kernel)
     depth = c // groups * taps
     if n == 0 or o == 0 or positions == 0 or depth == 0:
@@ -301,7 +295,7 @@ def convolution_grad_input(
         size = x_shape[2:]
         high = [length + d * (k - 1) - m - a for length, d, k, m, a in zip(size, dilation, kernel, out, low, strict=True)]
         return _correlate(g, flipped, stride, low, high, dilation, groups, size)
-    dtype = _widen(g.dtype)
+    dtype = widen(g.dtype)
     positions, taps = prod(out), prod(kernel)
     depth = c_group * taps
     if g.size == 0 or w.size == 0:
@@ -361,7 +355,7 @@ def convolution_grad_weight(
     stride, padding, dilation = _tuple(stride, nd), _tuple(padding, nd), _tuple(dilation, nd)
     n, c = x.shape[:2]
     kernel, out = w_shape[2:], g.shape[2:]
-    o, dtype = w_shape[0], _widen(x.dtype)
+    o, dtype = w_shape[0], widen(x.dtype)
     positions, taps = prod(out), prod(kernel)
     c_group, o_group = c // groups, o // groups
     depth = c_group * taps
@@ -469,7 +463,7 @@ def fold(
             f"fold() expected size of input's dimension 2 to match the calculated number of sliding blocks "
             f"{list(out)} = {prod(out)}, got input.size(2)={positions}"
         )
-    dtype = _widen(x.dtype)
+    dtype = widen(x.dtype)
     c = channels // taps
     image = np.zeros((n, c, *_reach(size, kernel, out, stride, padding, dilation)), dtype)
     columns = x.astype(dtype, copy=False).reshape(n, c, *kernel, *out)

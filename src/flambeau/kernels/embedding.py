@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .casting import widen
+
 __all__ = ["bag_sums", "embedding", "embedding_dense_backward"]
 
 
@@ -33,7 +35,7 @@ def bag_sums(weight: np.ndarray, indices: np.ndarray, bag: np.ndarray, n_bags: i
         starts = np.searchsorted(bag, np.arange(n_bags + 1))
         ones = np.ones(indices.size, weight.dtype)
         return csr_array((ones, indices, starts), shape=(n_bags, weight.shape[0])) @ np.ascontiguousarray(weight)
-    wide = np.dtype(np.float32) if weight.dtype.itemsize == 2 else weight.dtype
+    wide = widen(weight.dtype)
     out = np.zeros((n_bags, weight.shape[1]), wide)
     np.add.at(out, bag, weight.take(indices, axis=0).astype(wide, copy=False))
     return out.astype(weight.dtype, copy=False)

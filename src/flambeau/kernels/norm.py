@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from flambeau.kernels.casting import widen
 from flambeau.kernels.layout import is_contiguous
 from flambeau.kernels.sums import channel_dot, channel_sum, column_sum, row_dot, row_sum, scalar, square_of_ones
 
@@ -43,12 +44,6 @@ __all__ = [
 ]
 
 Optional = np.ndarray | None
-
-
-def _widen(dtype: np.dtype) -> np.dtype:
-    if dtype.itemsize == 2 and dtype.kind not in "iu":  # float16 and bfloat16
-        return np.dtype(np.float32)
-    return dtype
 
 
 def _as(array: Optional, dtype: np.dtype, *shape: int) -> Optional:
@@ -138,7 +133,7 @@ def layer_norm(
             f"layer_norm: Given normalized_shape={list(shape)}, expected input with shape "
             f"[*{''.join(f', {n}' for n in shape)}], but got input of size {list(x.shape)}"
         )
-    dtype, size = _widen(x.dtype), prod(shape)
+    dtype, size = widen(x.dtype), prod(shape)
     rows = x if x.ndim == 2 and len(shape) == 1 and dtype is x.dtype and x.flags.c_contiguous else (
         x.astype(dtype, "C", copy=False).reshape(prod(lead), size))
     xhat, mean, invstd = _normalise_rows(rows, eps)
@@ -160,7 +155,7 @@ def layer_norm_backward(
 ) -> tuple[Optional, Optional, Optional]:
     """Gradients of (x, weight, bias); None where not needed."""
     shape = tuple(normalized_shape)
-    dtype, size = _widen(x.dtype), prod(shape)
+    dtype, size = widen(x.dtype), prod(shape)
     g2 = g.astype(dtype, copy=False).reshape(-1 if size else 0, size)
     xhat = _centred(x.astype(dtype, copy=False).reshape(g2.shape), mean, invstd)
     gx = gw = gb = h = None
@@ -200,7 +195,7 @@ def rms_norm(
             f"rms_norm: Given normalized_shape={list(shape)}, expected input with shape "
             f"[*{''.join(f', {n}' for n in shape)}], but got input of size {list(x.shape)}"
         )
-    dtype, size = _widen(x.dtype), prod(shape)
+    dtype, size = widen(x.dtype), prod(shape)
     if eps is None:  # of the computing dtype, as PyTorch
         eps = float(np.finfo(dtype).eps)
     rows = x.astype(dtype, "C", copy=False).reshape(prod(lead), size)
@@ -223,7 +218,7 @@ def rms_norm_backward(
 ) -> tuple[Optional, Optional]:
     """Gradients of (x, weight): invrms * (h - xhat * mean(h * xhat)) with xhat = x * invrms, h = g * weight."""
     shape = tuple(normalized_shape)
-    dtype, size = _widen(x.dtype), prod(shape)
+    dtype, size = widen(x.dtype), prod(shape)
     g2 = g.astype(dtype, copy=False).reshape(-1 if size else 0, size)
     inverse = invrms.astype(dtype, copy=False).reshape(-1, 1)
     xhat = x.astype(dtype, copy=False).reshape(g2.shape) * inverse
@@ -268,7 +263,7 @@ def group_norm(
             f"group_norm: Expected number of channels in input to be divisible by num_groups, but got input of "
             f"shape {list(x.shape)} and num_groups={groups}"
         )
-    dtype, plane = _widen(x.dtype), prod(x.shape[2:])
+    dtype, plane = widen(x.dtype), prod(x.shape[2:])
     rows = x.astype(dtype, copy=False).reshape(n * groups, c // groups * plane)
     xhat, mean, invstd = _normalise_rows(rows, eps)
     out = _affine(xhat.reshape(n, c, plane), _as(weight, dtype, c, 1), _as(bias, dtype, c, 1))
@@ -287,7 +282,7 @@ def group_norm_backward(
 ) -> tuple[Optional, Optional, Optional]:
     """Gradients of (x, weight, bias); None where not needed."""
     n, c = x.shape[:2]
-    dtype, plane = _widen(x.dtype), prod(x.shape[2:])
+    dtype, plane = widen(x.dtype), prod(x.shape[2:])
     rows = n * groups, c // groups * plane
     g3 = g.astype(dtype, copy=False).reshape(n, c, plane)
     xhat = _centred(x.astype(dtype, copy=False).reshape(rows), mean, invstd)
@@ -345,7 +340,7 @@ def _count(channels: np.ndarray) -> np.ndarray:
 
 
 def _batch_norm(x, weight, bias, eps):
-    dtype = _widen(x.dtype)
+    dtype = widen(x.dtype)
     channels = _channels(x, dtype)
     across, count = _across(channels), _count(channels)
     mean = channel_sum(channels)
@@ -411,7 +406,7 @@ def batch_norm_backward(
     needs: tuple[bool, bool, bool] = (True, True, True),
 ) -> tuple[Optional, Optional, Optional]:
     """Gradients of (x, weight, bias) in training, where the statistics depend on x; None where not needed."""
-    dtype = _widen(x.dtype)
+    dtype = widen(x.dtype)
     grads, channels = _channels(g, dtype), _channels(x, dtype)
     across, count = _across(channels), _count(channels)
     invstd = save_invstd.astype(dtype, copy=False)
@@ -441,7 +436,7 @@ def batch_norm_eval(
     eps: float,
 ) -> np.ndarray:
     """Normalise x (N, C, *) by given statistics (C,): one scale and shift per channel."""
-    dtype = _widen(x.dtype)
+    dtype = widen(x.dtype)
     channels = _channels(x, dtype)
     across = _across(channels)
     scale = 1 / np.sqrt(running_var.astype(dtype, copy=False) + dtype.type(eps))
@@ -464,7 +459,7 @@ def batch_norm_eval_backward(
     needs: tuple[bool, bool, bool] = (True, True, True),
 ) -> tuple[Optional, Optional, Optional]:
     """Gradients of (x, weight, bias) in evaluation, where the statistics are constants."""
-    dtype = _widen(x.dtype)
+    dtype = widen(x.dtype)
     grads = _channels(g, dtype)
     invstd = 1 / np.sqrt(running_var.astype(dtype, copy=False) + dtype.type(eps))
     like = x.dtype if weight is None else weight.dtype

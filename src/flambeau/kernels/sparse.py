@@ -15,6 +15,8 @@ import numpy as np
 
 from flambeau.core.dtype import CPU, SPARSE_BSC, SPARSE_BSR, SPARSE_COO, SPARSE_CSC, SPARSE_CSR, Layout
 
+from .casting import widen
+
 ROWS = (SPARSE_CSR, SPARSE_BSR)             # compressed along rows; the others along columns
 BLOCKS = (SPARSE_BSR, SPARSE_BSC)
 LAYOUT_NAMES = {SPARSE_COO: "Sparse", SPARSE_CSR: "SparseCsr", SPARSE_CSC: "SparseCsc", SPARSE_BSR: "SparseBsr",
@@ -252,7 +254,7 @@ class Sparse:
 
 def add_values(n: int, places: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Zeros (n, *) with the values (m, *) added at places (m,), in their order."""
-    wide = np.dtype(np.float32) if values.dtype.itemsize == 2 and values.dtype.kind in "fV" else values.dtype
+    wide = widen(values.dtype)
     rest = values.shape[1:]
     if values.dtype.kind == "b":
         out = np.zeros((n, *rest), bool)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .casting import widen
 from .sparse import Pattern, add_values
 
 _SAMPLED = 1 << 20          # elements of one piece of a sampled product
@@ -24,14 +25,9 @@ def _scipy() -> Any:
     return scipy.sparse
 
 
-def _wide(dtype: np.dtype) -> np.dtype:
-    """The dtype to add products in."""
-    return np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
-
-
 def spmm(values: np.ndarray, dense: np.ndarray, pattern: Pattern) -> np.ndarray:
     """The sparse matrix (m, k) of values at pattern times a dense matrix (k, n) or vector (k)."""
-    wide = _wide(dense.dtype)
+    wide = widen(dense.dtype)
     v, d = values.astype(wide, copy=False), dense.astype(wide, copy=False)
     m, k = pattern.shape
     sparse = _scipy()
@@ -51,7 +47,7 @@ def sddmm(a: np.ndarray, b: np.ndarray, pattern: Pattern) -> np.ndarray:
     row, column = pattern.indices
     if a.ndim == 1:
         return a[row] * b[column]
-    wide = _wide(a.dtype)
+    wide = widen(a.dtype)
     out = np.empty(pattern.nnz, wide)
     step = max(1, _SAMPLED // max(a.shape[1], 1))
     for i in range(0, pattern.nnz, step):
