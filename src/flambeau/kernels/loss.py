@@ -15,6 +15,7 @@ from math import prod
 import numpy as np
 
 from .pointwise import ONES, elementwise, limit, select
+from .sums import row_starts
 
 __all__ = [
     "bce",
@@ -107,18 +108,21 @@ def _flat_labels(
     return labels, positions, kept
 
 
-@lru_cache(maxsize=64)
-def _starts(n: int, c: int) -> np.ndarray:
-    starts = np.arange(0, n * c, c)
-    starts.flags.writeable = False
-    return starts
+_MOST_FACTORS = 1 << 14     # the 64 arrays that are kept stay under 8 MiB
 
 
-@lru_cache(maxsize=64)
 def _average(n: int, char: str, mean: bool) -> np.ndarray:
+    """What n losses are multiplied by when they are added: -1, or -1 / n."""
+    return (_kept_average if n <= _MOST_FACTORS else _find_average)(n, char, mean)
+
+
+def _find_average(n: int, char: str, mean: bool) -> np.ndarray:
     factors = np.full(n, -1 / n if mean else -1, char)
     factors.flags.writeable = False
     return factors
+
+
+_kept_average = lru_cache(maxsize=64)(_find_average)
 
 
 def _plain(x_shape: tuple[int, ...], char: str, target: np.ndarray, weight: Optional, reduction: str,
@@ -133,7 +137,7 @@ def _plain(x_shape: tuple[int, ...], char: str, target: np.ndarray, weight: Opti
             return None
     elif np.maximum.reduce(target.view(_UNSIGNED)) >= x_shape[1]:
         return None
-    return _starts(*x_shape) + target
+    return row_starts(*x_shape) + target
 
 
 def _label_weights(labels: np.ndarray, kept: Optional, weight: Optional, dtype: np.dtype) -> Optional:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
 from flambeau.kernels.pointwise import drop
 from flambeau.kernels.sort import sortable
 from flambeau.kernels.strides import normalize_dim, normalize_dims
-from flambeau.kernels.sums import MOST_BY_POSITION, by_position, in_rows
+from flambeau.kernels.sums import MOST_BY_POSITION, by_position, in_rows, ones, scalar
 
 Dim = int | Sequence[int] | None
 
@@ -27,7 +26,7 @@ _BOOL = np.dtype(np.bool_)
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 FEW = 4096   # elements up to which a product with ones, or argmax, beats a reduction
 MANY = 1 << 15  # elements above which pieces are added by BLAS first
-_PIECE = 512
+_PIECE = 512    # elements of such a piece
 _empty = np.empty
 _add_reduce = np.add.reduce
 
@@ -84,28 +83,6 @@ def _sum_dtype(a: np.ndarray) -> np.dtype:
     return _INT64 if a.dtype.kind in "biu" else a.dtype
 
 
-@lru_cache(maxsize=256)
-def _number(n: int, dtype: np.dtype) -> np.ndarray:
-    """n as a 0-d array: a ufunc takes a third of a microsecond longer with a Python number."""
-    return np.array(n, dtype)
-
-
-_ones32: dict[int, np.ndarray] = {}     # a dictionary per dtype: keys of one number are found fastest
-_ones64: dict[int, np.ndarray] = {}
-
-
-def _ones(n: int, dtype: np.dtype) -> np.ndarray:
-    """n ones, of float32 or float64."""
-    table = _ones32 if dtype is _FLOAT32 else _ones64
-    ones = table.get(n)
-    if ones is None:
-        ones = np.ones(n, dtype)
-        ones.flags.writeable = False
-        if len(table) < 256:
-            table[n] = ones
-    return ones
-
-
 def sum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype | None = None) -> np.ndarray:
     """Return the sum over dim; bool and integers give int64 unless dtype says otherwise.
 
@@ -122,8 +99,8 @@ def sum(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype |
         if type(dim) is int and a.ndim > 1 and -a.ndim <= dim < a.ndim:
             if a.ndim == 2 and not keepdim and a.size <= 65536 and a.flags.c_contiguous:
                 if dim == 1 or dim == -1:
-                    return a.dot(_ones(a.shape[1], own))
-                return _ones(a.shape[0], own).dot(a)
+                    return a.dot(ones(a.shape[1], own))
+                return ones(a.shape[0], own).dot(a)
             return _row_major(_add_reduce(a, dim, None, None, keepdim))
     if dtype is None:
         dtype = _sum_dtype(a)
@@ -139,7 +116,7 @@ def sum_all(a: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
         out = _empty((), own)
         n = a.size
         if n <= FEW and a.flags.c_contiguous:
-            a.ravel().dot(_ones(n, own), out)             # BLAS: half the time of the reduction
+            a.ravel().dot(ones(n, own), out)             # BLAS: half the time of the reduction
             return out
         _add_reduce(_partial(a) if n > MANY else a, None, None, out)
         return out
@@ -154,7 +131,7 @@ def _partial(a: np.ndarray) -> np.ndarray:
         a = a.T
     flat = a.reshape(-1)
     whole = a.size - a.size % _PIECE
-    sums = flat[:whole].reshape(-1, _PIECE).dot(_ones(_PIECE, a.dtype))
+    sums = flat[:whole].reshape(-1, _PIECE).dot(ones(_PIECE, a.dtype))
     return sums if whole == a.size else np.append(sums, _add_reduce(flat[whole:]))
 
 
@@ -196,7 +173,7 @@ def mean(a: np.ndarray, dim: Dim = None, keepdim: bool = False, dtype: np.dtype 
         out = _add_reduce(a, axes, _FLOAT32 if half else None if dtype is own else dtype, None, keepdim)
     out = _row_major(out) if type(out) is np.ndarray else np.array(out)
     n = count_reduced(a, axes)
-    np.divide(out, _number(n, own) if own.char in "fd" and out.dtype is own else n, out)
+    np.divide(out, scalar(n, own) if own.char in "fd" and out.dtype is own else n, out)
     return out.astype(dtype) if half else out
 
 

@@ -53,7 +53,7 @@ def _smooth(mode: str, size: int, out: int, scale: float) -> tuple[np.ndarray, n
     return np.minimum(at, size - 1), weights / weights.sum(1, keepdims=True)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def _table(mode: str, size: int, out: int, align: bool, given: float | None, smooth: bool,
            char: str) -> tuple[np.ndarray, np.ndarray | None]:
     """(positions (out, taps), weights (out, taps) or None for a single tap of weight one)."""
@@ -78,13 +78,23 @@ def _table(mode: str, size: int, out: int, align: bool, given: float | None, smo
     return np.clip(first[:, None] + np.arange(-1, 3), 0, size - 1), weights.astype(real)
 
 
-@lru_cache(maxsize=64)
+_MOST_KEPT = 1 << 16        # elements of a matrix that is kept: the 32 of the cache stay under 16 MiB
+
+
 def _matrix(mode: str, size: int, out: int, align: bool, given: float | None, smooth: bool, char: str) -> np.ndarray:
     """The table as a matrix (out, size)."""
+    find = _kept_matrix if out * size <= _MOST_KEPT else _find_matrix
+    return find(mode, size, out, align, given, smooth, char)
+
+
+def _find_matrix(mode: str, size: int, out: int, align: bool, given: float | None, smooth: bool, char: str) -> np.ndarray:
     positions, weights = _table(mode, size, out, align, given, smooth, char)
     matrix = np.zeros((out, size), char)
     np.add.at(matrix, (np.arange(out)[:, None], positions), 1 if weights is None else weights)
     return matrix
+
+
+_kept_matrix = lru_cache(maxsize=32)(_find_matrix)
 
 
 def _wide(dtype: np.dtype) -> np.dtype:

@@ -12,23 +12,54 @@ from functools import lru_cache
 
 import numpy as np
 
-__all__ = ["channel_dot", "channel_sum", "column_sum", "row_dot", "row_max", "row_sum", "row_sum_everywhere", "scalar"]
+__all__ = [
+    "channel_dot",
+    "channel_sum",
+    "column_sum",
+    "ones",
+    "row_dot",
+    "row_max",
+    "row_starts",
+    "row_sum",
+    "row_sum_everywhere",
+    "scalar",
+    "square_of_ones",
+]
 
 _LONGEST_ROW = 1 << 16
 _PIECE = 4096  # rows of a column sum
 
 
+_MOST_ONES = 1 << 20        # elements kept of each dtype; then all are forgotten
+_ones32: dict[int, np.ndarray] = {}     # a dictionary per dtype: keys of one number are found fastest
+_ones64: dict[int, np.ndarray] = {}
+
+
+def ones(n: int, d: np.dtype) -> np.ndarray:
+    """n ones (n,), read-only, of float32 or float64."""
+    table = _ones32 if d.itemsize == 4 else _ones64
+    found = table.get(n)
+    if found is None:
+        found = np.ones(n, d)
+        found.flags.writeable = False
+        if sum(table) + n > _MOST_ONES:     # the keys are the sizes
+            table.clear()
+        if n <= _MOST_ONES:
+            table[n] = found
+    return found
+
+
 @lru_cache(maxsize=64)
-def _ones(n: int, char: str) -> np.ndarray:
-    ones = np.ones((n, 1), char)
-    ones.flags.writeable = False
-    return ones
+def _column_of_ones(n: int, char: str) -> np.ndarray:
+    column = np.ones((n, 1), char)
+    column.flags.writeable = False
+    return column
 
 
 def _squares(dtype: str) -> list[np.ndarray]:
     squares = [np.ones((n, n), dtype) for n in range(33)]
-    for ones in squares:
-        ones.flags.writeable = False
+    for square in squares:
+        square.flags.writeable = False
     return squares
 
 
@@ -45,19 +76,16 @@ _scalars64: dict[float, np.ndarray] = {}
 
 
 def scalar(value: float, d: np.dtype) -> np.ndarray:
-    """A number, not zero, as a read-only array of float32 or float64: a ufunc takes it in half the time of a number."""
+    """A number, not -0.0, as a read-only array of float32 or float64: a ufunc takes it in half the time of a number."""
     table = _scalars32 if d.itemsize == 4 else _scalars64
     found = table.get(value)
     if found is None:
         found = np.array(value, d)
         found.flags.writeable = False
-        if len(table) < 1024:
-            table[value] = found
+        if len(table) >= 1024:
+            table.clear()
+        table[value] = found
     return found
-
-
-_rows32: dict[int, np.ndarray] = {}     # a dictionary per dtype: keys of one number are found fastest
-_rows64: dict[int, np.ndarray] = {}
 
 
 def row_sum(x: np.ndarray) -> np.ndarray:
@@ -65,7 +93,7 @@ def row_sum(x: np.ndarray) -> np.ndarray:
     n = x.shape[1]
     if n > _LONGEST_ROW:
         return np.add.reduce(x, 1, None, None, True)  # pairwise
-    return x.dot(_ones(n, x.dtype.char))
+    return x.dot(_column_of_ones(n, x.dtype.char))
 
 
 def row_sum_everywhere(x: np.ndarray) -> np.ndarray:
@@ -84,14 +112,22 @@ def row_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.vecdot(a, b)[:, None]
 
 
-@lru_cache(maxsize=64)
-def _starts(n: int, step: int) -> np.ndarray:
+_MOST_STARTS = 1 << 14      # rows: the 64 arrays that are kept stay under 8 MiB
+
+
+def row_starts(n: int, step: int) -> np.ndarray:
+    """Where each of n rows of `step` elements begins, int64 (n,); not to be written."""
+    return (_kept_starts if n <= _MOST_STARTS else _find_starts)(n, step)
+
+
+def _find_starts(n: int, step: int) -> np.ndarray:
     starts = np.arange(0, n * step, step)
     starts.flags.writeable = False
     return starts
 
 
-MOST_BY_POSITION = 1 << 16
+_kept_starts = lru_cache(maxsize=64)(_find_starts)
+MOST_BY_POSITION = 1 << 16      # elements: above, a second look at the rows costs more than it saves
 
 
 def by_position(x: np.ndarray) -> bool:
@@ -101,7 +137,7 @@ def by_position(x: np.ndarray) -> bool:
 
 def in_rows(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """The element of each row of x (*, D), in row-major order, at positions (*): (*)."""
-    return x.reshape(-1).take(positions + _starts(positions.size, x.shape[-1]).reshape(positions.shape))
+    return x.reshape(-1).take(positions + row_starts(positions.size, x.shape[-1]).reshape(positions.shape))
 
 
 def row_max(x: np.ndarray) -> np.ndarray:
@@ -120,17 +156,9 @@ def column_sum(x: np.ndarray) -> np.ndarray:
     if n > _PIECE:
         whole = n - n % _PIECE
         pieces = x[:whole].reshape(n // _PIECE, _PIECE, x.shape[1])
-        sums = np.matmul(_ones(_PIECE, x.dtype.char).T, pieces)[:, 0]
+        sums = np.matmul(_column_of_ones(_PIECE, x.dtype.char).T, pieces)[:, 0]
         return np.add.reduce(sums, 0) + column_sum(x[whole:])
-    d = x.dtype
-    table = _rows32 if d.itemsize == 4 else _rows64
-    ones = table.get(n)
-    if ones is None:
-        ones = np.ones(n, d)
-        ones.flags.writeable = False
-        if len(table) < 256:
-            table[n] = ones
-    return ones.dot(x)
+    return ones(n, x.dtype).dot(x)
 
 
 def channel_sum(x: np.ndarray) -> np.ndarray:
