@@ -10,7 +10,7 @@ import numpy as np
 
 from flambeau.kernels.strides import contiguous, normalize_dim
 
-_LARGE = 1 << 13
+_LARGE = 1 << 13        # elements from which positions of extremes are repeated, not accumulated
 _ACCUMULATE_IN = {"f": np.float64, "e": np.float32, "E": np.float32, "F": np.complex128}  # by dtype.char
 
 

@@ -31,7 +31,7 @@ def _constants(value: float) -> dict[np.dtype, np.ndarray]:
 ZEROS, ONES, TWOS, HALVES = _constants(0), _constants(1), _constants(2), _constants(0.5)
 _SMALL = 256                # elements up to which np.putmask beats bit masks
 LARGE = 1 << 18             # elements above which a kernel of several passes works a block at a time
-BLOCK = 1 << 16
+BLOCK = 1 << 16             # elements of such a block
 clip = getattr(np._core.umath, "clip", np.clip)      # the ufunc, without a Python function around it
 _BITS = {1: np.dtype("int8"), 2: np.dtype("int16"), 4: np.dtype("int32"), 8: INT64}
 

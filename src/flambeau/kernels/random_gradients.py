@@ -7,6 +7,9 @@ units in 10**4, the same as PyTorch's, whose values these are. All is computed i
 float32 beta draws is rounded to float32, which shows where the difference of two of them is small: one parameter
 hundreds of times the other.
 
+The coefficients of the fitted functions are the constants of PyTorch's CPU kernels (ATen/native/Distributions.h): another
+fit would give other gradients for the same draws.
+
 Sources: Figurnov, Mohamed and Mnih, 2018, arXiv:1805.08498: implicit gradients. Lugannani and Rice, 1980, Advances in
 Applied Probability 12(2): the saddle-point expansion.
 """

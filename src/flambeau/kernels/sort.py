@@ -153,7 +153,7 @@ def topk(a: np.ndarray, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return dense(take_last(moved, order).swapaxes(dim, -1)), dense(order.swapaxes(dim, -1))
 
 
-FEW = 4096
+FEW = 4096          # elements up to which whole rows are sorted for topk
 
 
 def _all_different(ordered: np.ndarray) -> bool:

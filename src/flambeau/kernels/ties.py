@@ -13,8 +13,6 @@ from __future__ import annotations
 import numpy as np
 
 SMALL = 16          # parts of so few elements are left to insertion, which is stable
-
-
 LIMIT = 1 << 17     # elements: above it the first of equal elements comes first, which costs nothing
 
 
